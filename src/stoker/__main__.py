@@ -1,0 +1,5 @@
+"""`python -m stoker` is `stoker`."""
+
+from stoker.cli.main import run
+
+run()
