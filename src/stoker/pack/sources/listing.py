@@ -1,0 +1,124 @@
+"""The samples of a source, before any is read: names, sizes, times, values, places of bytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Kind(StrEnum):
+    """What a column of a source holds. `image`, `mask`, `array` and `bytes` have to be read."""
+
+    IMAGE = "image"
+    MASK = "mask"
+    ARRAY = "array"
+    BYTES = "bytes"
+    TEXT = "text"
+    INT = "int"
+    FLOAT = "float"
+    LABEL = "label"
+
+
+READ_KINDS = frozenset({Kind.IMAGE, Kind.MASK, Kind.ARRAY, Kind.BYTES})
+
+
+class Column(NamedTuple):
+    """One column. `dtype` and `shape` are known for arrays; a `shape` of None differs."""
+
+    name: str
+    kind: Kind
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+
+
+class Place(NamedTuple):
+    """Where bytes lie: a whole file, a range of it, or a member of a zip archive."""
+
+    path: str
+    offset: int = 0
+    length: int = -1
+    member: str = ""
+
+
+class SampleRef(NamedTuple):
+    """One sample to be read: a Place for columns that are read, the value itself for others.
+
+    A sample of a Dataset has no places: it is read by its `position` in the source.
+    """
+
+    position: int
+    name: str
+    size: int
+    mtime_ns: int
+    values: tuple[Any, ...]
+
+
+class Names(Protocol):
+    """The names of the samples, by position."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, position: int, /) -> str: ...
+
+
+class Listing(msgspec.Struct, kw_only=True):
+    """The samples of a source in its order, column by column, so that a million are 100 MB."""
+
+    kind: str
+    location: str
+    columns: tuple[Column, ...]
+    names: Names
+    sizes: NDArray[np.int64]
+    mtimes_ns: NDArray[np.int64]
+    classes: tuple[str, ...] = ()
+    # Values of the columns that aren't read, and places of those that are.
+    values: dict[str, Any] = {}
+    place: Callable[[int, str], Place | None] = lambda _position, _column: None
+    # What was left out, for the summary: "3 links in the archive".
+    remarks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def sample(self, position: int) -> SampleRef:
+        """One sample, ready to be sent to whoever reads it."""
+        values = tuple(
+            self.place(position, column.name)
+            if column.kind in READ_KINDS
+            else self.values[column.name][position]
+            for column in self.columns
+            if column.kind in READ_KINDS or column.name in self.values
+        )
+        return SampleRef(
+            position,
+            self.names[position],
+            int(self.sizes[position]),
+            int(self.mtimes_ns[position]),
+            values,
+        )
+
+    def fingerprint(self, positions: Sequence[int] | NDArray[np.int64], start: int = 0) -> int:
+        """crc32 over what is known of these samples: equal when nothing changed, in that order."""
+        sums = start
+        for position in positions:
+            ref = self.sample(int(position))
+            plain = (ref.name, ref.size, ref.mtime_ns, [v for v in ref.values if not _is_place(v)])
+            sums = zlib.crc32(repr(plain).encode("utf-8", "surrogateescape"), sums)
+        return sums
+
+    def labels(self) -> NDArray[np.int64] | None:
+        """The label of every sample, or None for a source without."""
+        for column in self.columns:
+            if column.kind is Kind.LABEL and column.name in self.values:
+                return np.asarray(self.values[column.name], dtype=np.int64)
+        return None
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, Place) or value is None

@@ -1,0 +1,148 @@
+"""A CSV, TSV or JSONL file that names the files of each sample, one sample a line."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stoker.errors import InputError
+from stoker.pack.sources.folder import IMAGE_SUFFIXES, stat_of
+from stoker.pack.sources.listing import READ_KINDS, Column, Kind, Listing, Place
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+_LABEL_NAMES = ("label", "class", "target", "category")
+
+
+def list_table(path: Path) -> Listing:
+    """The samples of the table. What a column holds follows from its values:
+
+    names of pictures are read (as masks when the column's name has "mask" in it), names of .npy
+    files are arrays, whole numbers and numbers stay numbers, anything else is text; a column called
+    label, class, target or category is the label. Names are relative to the table's folder.
+    Raises InputError for a table without rows, with rows of other columns, or that can't be read.
+    """
+    rows = _rows(path)
+    names = list(rows[0])
+    cells = {name: [row[name] for row in rows] for name in names}
+    columns: list[Column] = []
+    values: dict[str, Any] = {}
+    classes: tuple[str, ...] = ()
+    for name in names:
+        column = _column(name, cells[name])
+        if column.kind is Kind.LABEL:
+            classes, values[name] = _labels(cells[name])
+        elif column.kind not in READ_KINDS:
+            values[name] = [_number(cell, column.kind) for cell in cells[name]]
+        columns.append(column)
+    read = [column.name for column in columns if column.kind in READ_KINDS]
+    root = path.parent
+    stats = [stat_of(root / cell) for cell in cells[read[0]]] if read else [(0, 0)] * len(rows)
+    return Listing(
+        kind="table",
+        location=str(path),
+        columns=tuple(_first_image_is_image(columns)),
+        names=cells[read[0]] if read else [f"row {n}" for n in range(len(rows))],
+        sizes=np.array([size for size, _ in stats], dtype=np.int64),
+        mtimes_ns=np.array([mtime for _, mtime in stats], dtype=np.int64),
+        classes=classes,
+        values=values,
+        place=_places(root, columns, cells),
+    )
+
+
+def _places(root: Path, columns: list[Column], cells: dict[str, list[Any]]) -> Any:
+    by_field = dict(
+        zip(
+            (column.name for column in _first_image_is_image(columns)),
+            (column.name for column in columns),
+            strict=True,
+        )
+    )
+    return lambda position, name: Place(str(root / cells[by_field[name]][position]))
+
+
+def _first_image_is_image(columns: list[Column]) -> list[Column]:
+    """The first column of pictures becomes the field "image", whatever the table calls it."""
+    if any(column.name == "image" for column in columns):
+        return columns
+    for number, column in enumerate(columns):
+        if column.kind is Kind.IMAGE:
+            return [*columns[:number], column._replace(name="image"), *columns[number + 1 :]]
+    return columns
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        rows = _json_rows(text) if path.suffix in (".jsonl", ".ndjson") else _csv_rows(path, text)
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, csv.Error) as error:
+        raise InputError(
+            f"{path} cannot be read: {error}",
+            looked_at=str(path.absolute()),
+            run_next="give a CSV file with a header line, or one JSON object a line",
+        ) from error
+    if not rows or not rows[0]:
+        raise InputError(
+            f"{path} has no samples",
+            looked_at=f"{len(rows)} rows",
+            run_next="give a header line and one line a sample",
+        )
+    for number, row in enumerate(rows):
+        if row.keys() != rows[0].keys() or None in row.values():
+            raise InputError(
+                f"{path}: row {number} has not the columns of row 0",
+                looked_at=f"{', '.join(map(str, row))} instead of {', '.join(rows[0])}",
+                run_next="give every row the same columns",
+            )
+    return rows
+
+
+def _json_rows(text: str) -> list[dict[str, Any]]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return [msgspec.json.decode(line, type=dict[str, str | int | float]) for line in lines]
+
+
+def _csv_rows(path: Path, text: str) -> list[dict[str, Any]]:
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    return list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
+
+
+def _column(name: str, cells: list[Any]) -> Column:
+    if name.lower() in _LABEL_NAMES:
+        return Column(name, Kind.LABEL)
+    endings = {str(cell).lower().rpartition(".")[2] for cell in cells[:100]}
+    if endings <= {suffix[1:] for suffix in IMAGE_SUFFIXES}:
+        return Column(name, Kind.MASK if "mask" in name.lower() else Kind.IMAGE)
+    if endings == {"npy"}:
+        return Column(name, Kind.ARRAY)
+    for kind, number in ((Kind.INT, int), (Kind.FLOAT, float)):
+        if all(_is(number, cell) for cell in cells):
+            return Column(name, kind)
+    return Column(name, Kind.TEXT)
+
+
+def _is(number: type[int] | type[float], cell: Any) -> bool:
+    if number is int and isinstance(cell, float):
+        return False
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(cell: Any, kind: Kind) -> Any:
+    return {Kind.INT: int, Kind.FLOAT: float}.get(kind, str)(cell)
+
+
+def _labels(cells: list[Any]) -> tuple[tuple[str, ...], Any]:
+    """Whole numbers stay, other labels are numbered in sorted order and named."""
+    if all(_is(int, cell) for cell in cells):
+        return (), np.array([int(cell) for cell in cells], dtype=np.int64)
+    names = sorted({str(cell) for cell in cells})
+    numbers = {name: number for number, name in enumerate(names)}
+    return tuple(names), np.array([numbers[str(cell)] for cell in cells], dtype=np.int64)

@@ -1,0 +1,190 @@
+"""Reads a pack's bytes again and compares their checksums; tells which bytes changed.
+
+Reads only. Missing and cut files are damage like any other, so nothing is raised for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from stoker.errors import CorruptShardError
+from stoker.pack import layout, manifest
+from stoker.pack.manifest import Field, FileEntry, Manifest, Shard
+
+_SEED = 0
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that are not those that were written.
+
+    `first` and `last` bound the block in the file; `samples` are the first and last index that
+    have bytes there, None where that can't be told. `block` is None for a file of a wrong size.
+    """
+
+    shard: int
+    file: str
+    block: int | None
+    first: int
+    last: int
+    expected: str
+    found: str
+    samples: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        where = f"shard {self.shard}, {self.file}"
+        if self.block is None:
+            return f"{where}: {self.found}, {self.expected} were written"
+        told = f"{where}, block {self.block}, bytes {self.first:,} to {self.last:,}"
+        held = f", samples {self.samples[0]} to {self.samples[1]}" if self.samples else ""
+        return f"{told}{held}: crc32 {self.found}, written was {self.expected}"
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. `blocks` and `bytes_read` were compared, of so many in the pack."""
+
+    schema: str = "stoker.verify/1"
+    pack: str
+    samples: int
+    blocks: int
+    all_blocks: int
+    bytes_read: int
+    damage: tuple[Damage, ...]
+
+    def raise_damage(self) -> None:
+        """Raise CorruptShardError for the first damage, if there is any."""
+        if not self.damage:
+            return
+        more = f" (and {len(self.damage) - 1} more)" if len(self.damage) > 1 else ""
+        raise CorruptShardError(
+            f"{self.damage[0]}{more}",
+            looked_at=f"{self.blocks:,} of {self.all_blocks:,} blocks of {self.pack}",
+            run_next="stoker pack SRC DST --repack makes damaged shards again; or restore a copy",
+        )
+
+
+def verify(
+    folder: Path,
+    *,
+    share: float = 1.0,
+    on_step: Callable[[float], None] = lambda _share: None,
+) -> Verified:
+    """Compare the blocks of all files with their checksums, or a random `share` of them.
+
+    The same share picks the same blocks. Raises PackError when there is no pack, and
+    CorruptShardError when the manifest itself was changed.
+    """
+    found = manifest.read(folder)
+    everything = sum(_blocks(file) for shard in found.shards for file in shard.files)
+    random = np.random.default_rng(_SEED)
+    damage: list[Damage] = []
+    compared = read = done = 0
+    for shard in found.shards:
+        for file in shard.files:
+            count = _blocks(file)
+            chosen = range(count) if share == 1 else _chosen(random, count, share)
+            wrong_size = _wrong_size(folder, shard, file)
+            if wrong_size is not None:
+                damage.append(wrong_size)
+                done += count
+                continue
+            for block, data in _read(folder / file.name, chosen):
+                compared, read = compared + 1, read + len(data)
+                expected = layout.block_sum(file.blocks, block)
+                sums = layout.BlockSums()
+                sums.add(data)
+                if int(sums.blocks, 16) != expected:
+                    damage.append(_damage(folder, found, shard, file, block, sums.blocks))
+            done += count
+            on_step(done / everything)
+    return Verified(
+        pack=str(folder),
+        samples=found.samples,
+        blocks=compared,
+        all_blocks=everything,
+        bytes_read=read,
+        damage=tuple(damage),
+    )
+
+
+def _chosen(random: np.random.Generator, count: int, share: float) -> list[int]:
+    return [int(block) for block in np.flatnonzero(random.random(count) < share)]
+
+
+def _blocks(file: FileEntry) -> int:
+    return len(file.blocks) // 8
+
+
+def _read(path: Path, blocks: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb", buffering=0) as file:
+        for block in blocks:
+            yield (
+                int(block),
+                os.pread(file.fileno(), layout.BLOCK_BYTES, int(block) * layout.BLOCK_BYTES),
+            )
+
+
+def _wrong_size(folder: Path, shard: Shard, file: FileEntry) -> Damage | None:
+    try:
+        size = (folder / file.name).stat().st_size
+    except OSError as error:
+        found = f"it is {'missing' if isinstance(error, FileNotFoundError) else error.strerror}"
+        size = 0
+    else:
+        found = f"it has {size:,} bytes"
+    if size == file.size and not found.startswith("it is"):
+        return None
+    return Damage(
+        shard=shard.number,
+        file=file.name,
+        block=None,
+        first=min(size, file.size),
+        last=max(size, file.size),
+        expected=f"{file.size:,} bytes",
+        found=found,
+    )
+
+
+def _damage(
+    folder: Path, found: Manifest, shard: Shard, file: FileEntry, block: int, now: str
+) -> Damage:
+    first = block * layout.BLOCK_BYTES
+    last = min(file.size, first + layout.BLOCK_BYTES) - 1
+    return Damage(
+        shard=shard.number,
+        file=file.name,
+        block=block,
+        first=first,
+        last=last,
+        expected=f"{layout.block_sum(file.blocks, block):08x}",
+        found=now,
+        samples=_samples(folder, found, shard, file, (first, last)),
+    )
+
+
+def _samples(
+    folder: Path, found: Manifest, shard: Shard, file: FileEntry, bytes_: tuple[int, int]
+) -> tuple[int, int] | None:
+    """First and last index of the samples that have some of the bytes."""
+    for field in found.fields:
+        if field.is_fixed and file.name == layout.array_file(shard.stem, field.name):
+            a_row = _row_bytes(field, shard)
+            rows = [max(0, byte - layout.HEADER_BYTES) // max(1, a_row) for byte in bytes_]
+        elif not field.is_fixed and file.name == layout.bytes_file(shard.stem, field.name):
+            path = folder / layout.offsets_file(shard.stem, field.name)
+            offsets = np.load(path, mmap_mode="r")
+            rows = [int(np.searchsorted(offsets, byte, side="right")) - 1 for byte in bytes_]
+        else:
+            continue
+        first, last = (shard.start + min(row, shard.count - 1) for row in rows)
+        return first, last
+    return None
+
+
+def _row_bytes(field: Field, shard: Shard) -> int:
+    shape = shard.shapes[field.name] if field.shape is None else field.shape
+    return int(np.prod(shape)) * np.dtype(field.dtype).itemsize
