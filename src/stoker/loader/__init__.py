@@ -1,0 +1,1 @@
+"""Packs, folders, data sets and iterables to batches on the device, before they are asked for."""

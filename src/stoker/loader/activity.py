@@ -1,0 +1,51 @@
+"""What a loading thread is at: for its stage times, for the notes on its errors, for the watchdog.
+
+Written by its own thread only; others may read it at any moment.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from stoker.spans import Clock, SystemClock
+
+IDLE = "idle"
+
+
+class Activity:
+    """The stage and sample of one thread, and the seconds it spent in each stage so far."""
+
+    __slots__ = ("_clock", "_since_ns", "sample", "spent_ns", "stage", "thread_id", "where")
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._since_ns = self._clock.wall_ns()
+        self.spent_ns: dict[str, int] = {}
+        self.stage = IDLE
+        self.sample = -1
+        self.where = ""
+        self.thread_id = threading.get_ident()
+
+    def enter(self, stage: str, sample: int = -1, where: str = "") -> None:
+        """Leave the stage so far and begin another; `where` is the file of the sample."""
+        now = self._clock.wall_ns()
+        self.spent_ns[self.stage] = self.spent_ns.get(self.stage, 0) + now - self._since_ns
+        self._since_ns = now
+        self.stage, self.sample, self.where = stage, sample, where
+
+    @property
+    def lasted_s(self) -> float:
+        """Seconds since the stage began."""
+        return (self._clock.wall_ns() - self._since_ns) / 1e9
+
+    @property
+    def mark(self) -> tuple[str, int, int]:
+        """Changes whenever the thread comes on."""
+        return self.stage, self.sample, self._since_ns
+
+    def describe(self) -> str:
+        """Stage, sample and file, as far as they are known."""
+        text = f"stage {self.stage!r}"
+        if self.sample >= 0:
+            text += f", sample {self.sample}"
+        return f"{text} ({self.where})" if self.where else text

@@ -1,0 +1,216 @@
+"""`stoker.DataLoader`: torch's DataLoader with threads where they do, processes where they don't.
+
+A real subclass, because training libraries look for one: one of two places where inheriting is
+the interface. Everything that is not about how samples are made is torch's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset
+
+from stoker.errors import InputError, LoaderError
+from stoker.loader.activity import Activity
+from stoker.loader.endings import end_with
+from stoker.loader.engine import Engine, Fill
+from stoker.loader.gil import Verdict
+from stoker.loader.objects import ITEM, ObjectSlots
+from stoker.loader.order import Indices
+from stoker.loader.pace import Limits, Pace
+from stoker.loader.processes.iterators import Processes, is_ours, rest_of
+from stoker.loader.processes.ways import Ways
+from stoker.loader.slots import Fields
+
+Mode = Literal["auto", "threads", "processes"]
+
+_log = logging.getLogger("stoker.loader")
+# What torch makes ahead for each worker when nothing is said.
+_PREFETCH_FACTOR = 2
+# A data set that waits for ever is torch's default too; this only names who does.
+_WATCHDOG_S = 600.0
+
+
+class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-ignore]
+    """In place of `torch.utils.data.DataLoader`, with the same arguments.
+
+        loader = stoker.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)
+
+    Samples are made by `num_workers` threads (one for 0), each sample by whichever is free, so that
+    a slow one does not hold the others; batches come in the sampler's order. The first batches show
+    whether the data set's work lets go of the GIL; if it does not, worker processes make the rest.
+    `loader.verdict` says which and why, and so does the logger "stoker.loader".
+
+    Worker processes write samples into the batch itself, in memory that they share with this one
+    and that is in no folder. They are seeded as torch's own are. Where the first batches draw from
+    a global random generator or ask `get_worker_info()`, all go to workers as torch sends them, and
+    are the batches that those make; otherwise each sample is whoever's is free, and with a
+    `collate_fn` of your own each batch. So what a data set draws from generators of its own, keeps
+    from one sample to the next, or begins to draw only later, may be another than torch's.
+
+    mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
+    open file that it seeks in, or that draws from a global random generator in a fixed order,
+    needs "processes". Iterable data sets and those with a `worker_init_fn` get them anyway, the
+    former torch's own.
+
+    timeout: seconds without any progress before it is an error; 600 where it is 0.
+
+    Raises what the data set raises, in the loop, where its batch would be, with stage and sample
+    as notes, and the worker's traceback; LoaderError names a sample that hangs, and a worker that
+    died with the sample it was at.
+    """
+
+    def __init__(self, dataset: Any, *arguments: Any, mode: Mode = "auto", **settings: Any) -> None:
+        if mode not in ("auto", "threads", "processes"):
+            raise InputError(
+                f"stoker.DataLoader cannot have mode={mode!r}",
+                looked_at="allowed: auto, threads, processes",
+                run_next='leave mode out: "auto" finds out',
+            )
+        super().__init__(dataset, *arguments, **settings)
+        is_torchs = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
+        self._mode: Mode = "processes" if is_torchs or self.batch_sampler is None else mode
+        self._verdict = Verdict(len(os.sched_getaffinity(0)))
+        self._ways = Ways(self.num_workers)
+        if self._mode == "threads":
+            self._verdict.stays = True
+
+    def __repr__(self) -> str:
+        return (
+            f"stoker.DataLoader({type(self.dataset).__name__}, batch_size={self.batch_size}, "
+            f"num_workers={self.num_workers}; {self.verdict})"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """How samples are made, and why; or that it is not known yet."""
+        if self._mode == "processes" and is_ours(self):
+            return f"processes: as it was asked for, or needed; {self._ways.sentence}"
+        if self._mode != "auto":
+            return f"{self._mode}: as it was asked for, or the only way for this data set"
+        if self.num_workers < 2:
+            return (
+                f"threads: one, as num_workers={self.num_workers}; only with 2 or more is it found "
+                "out whether threads help this data set"
+            )
+        return self._verdict.sentence or "not known yet: the first batches of a pass show it"
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._mode == "processes" or self._verdict.stays is False:
+            by_processes: Iterator[Any] = super().__iter__()  # asks for `_get_iterator`
+            return by_processes
+        batches = iter(self.batch_sampler)
+        # torch draws a seed for its workers here, and the sampler its own at the first batch: both
+        # now, in this thread, so that what the caller draws next is what it would be with torch.
+        seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
+        batches = itertools.chain(list(itertools.islice(batches, 1)), batches)
+        if self._verdict.stays or self.num_workers < 2:
+            return _Threaded(self, batches, max(1, self.num_workers))
+        return self._found_out(batches, seed)
+
+    def _found_out(self, batches: Iterator[Any], seed: int) -> Iterator[Any]:
+        """The first epoch: a batch by one thread, one by two, and the rest as that says.
+
+        The very first batch opens files and imports what it needs, and would count against whoever
+        makes it.
+        """
+        pair: tuple[tuple[int, Callable[[float], None]], ...] = (
+            (1, self._verdict.alone),
+            (2, self._verdict.together),
+        )
+        turns = itertools.chain([(2, lambda _: None)], itertools.cycle(pair))
+        while self._verdict.stays is None:
+            threads, note = next(turns)
+            indices = next(batches, None)
+            if indices is None:
+                return
+            began = time.perf_counter()
+            made = list(_Threaded(self, iter([indices]), threads))
+            note((time.perf_counter() - began) / max(len(indices), 1))
+            yield made.pop()
+        _log.info("stoker.DataLoader: %s", self._verdict.sentence)
+        if self._verdict.stays:
+            yield from _Threaded(self, batches, self.num_workers)
+        else:
+            yield from rest_of(self, batches, seed, self._ways)
+
+    def _get_iterator(self) -> Any:
+        if is_ours(self):
+            self.check_worker_number_rationality()
+            if self._ways.workers != self.num_workers:  # a copy that was changed
+                self._ways = Ways(self.num_workers)
+            return Processes(self, self._ways)
+        return super()._get_iterator()
+
+
+class _Threaded:
+    """One pass by threads."""
+
+    def __init__(self, loader: DataLoader, batches: Iterator[Any], threads: int) -> None:
+        ahead = (loader.prefetch_factor or _PREFETCH_FACTOR) * threads
+        # The indices of a batch may be anything that the data set takes, so they go by number.
+        keys: dict[int, Any] = {}
+        self._engine = Engine(
+            _numbered(batches, keys),
+            _maker(loader.dataset, keys),
+            ObjectSlots(),
+            pace=Pace(Limits(threads, threads, ahead, ahead)),
+            chunk=1,
+            watchdog_s=loader.timeout or _WATCHDOG_S,
+            complete=_collated(loader.collate_fn, loader.pin_memory),
+        )
+        end_with(self, self._engine.end)
+
+    def __iter__(self) -> _Threaded:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._engine).made
+        except LoaderError as error:
+            self._engine.close()
+            # A data set's StopIteration would end the loop as if all was well (PEP 479).
+            if error.__cause__ is None or isinstance(error.__cause__, StopIteration):
+                raise
+            # Who replaces torch's loader may catch what the data set raises.
+            cause = error.__cause__
+            for note in error.__notes__:
+                cause.add_note(note)
+            raise cause from None
+
+
+def _numbered(batches: Iterator[Any], keys: dict[int, Any]) -> Iterator[Indices]:
+    """Batches of numbers, and under each number what the sampler gave."""
+    first = 0
+    for batch in batches:
+        numbers = np.arange(first, first + len(batch))
+        keys.update(zip(numbers.tolist(), batch, strict=True))
+        first += len(batch)
+        yield numbers
+
+
+def _maker(dataset: Any, keys: dict[int, Any]) -> Fill:
+    def make(numbers: Indices, out: Fields, activity: Activity) -> None:
+        for row, number in enumerate(numbers.tolist()):
+            key = keys.pop(number)
+            activity.enter("dataset", key if isinstance(key, int) else number)
+            out[ITEM][row] = dataset[key]
+
+    return make
+
+
+def _collated(collate: Callable[[list[Any]], Any], is_pinned: bool) -> Callable[[Fields], Any]:
+    def complete(fields: Fields) -> Any:
+        batch = collate(list(fields[ITEM]))
+        if is_pinned and torch.cuda.is_available():
+            return torch.utils.data._utils.pin_memory.pin_memory(batch)
+        return batch
+
+    return complete

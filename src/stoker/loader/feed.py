@@ -1,0 +1,178 @@
+"""`stoker.feed`: batches of any iterable, made and brought to the device beside the loop.
+
+End: StopIteration after the last batch. Failure: what the iterable raised, after the batches
+before it. A loop that is left, and an iterator that is forgotten, end the thread; the batches
+that were made ahead are lost, as with any prefetching. Standard library only, and so is all that it
+imports: the remedies of `stoker run` load ahead through it, inside the script's own process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stoker.errors import InputError
+from stoker.loader.device import Lane, lane_to
+from stoker.loader.endings import LoadingThread, check_process, end_with
+from stoker.loader.tally import Tally
+from stoker.loader.whole import is_whole
+from stoker.spans import SystemClock
+
+
+def feed(iterable: Iterable[Any], device: Any = None, *, depth: int = 2) -> Feed:
+    """The iterable's batches, made in the background and brought to `device`.
+
+        for batch in stoker.feed(loader, device="cuda"):
+            step(batch)
+
+    `device`: None or "cpu" (the batches stay where they are), a CUDA device of torch (pinned
+    staging, a stream of its own), or a `stoker.EmulatedAccelerator`. At most `depth` batches are
+    on the device ahead of the loop, and one more is being made on the host. Each `iter()` begins
+    the iterable anew. What the iterable raises is raised in the loop, where its batch would be.
+
+    Raises InputError for a device that is not there, and a depth that is no whole number from 1 on.
+    """
+    if not is_whole(depth, 1):
+        raise InputError(
+            f"depth={depth!r}, and a whole number of batches, at least 1, has to be ahead",
+            looked_at="the depth of stoker.feed",
+            run_next="depth=2 is enough for any steady loader",
+        )
+    return Feed(iterable, lane_to(device), depth)
+
+
+class Feed:
+    """An iterable whose batches are made ahead. Made by `stoker.feed`."""
+
+    def __init__(self, iterable: Iterable[Any], lane: Lane, depth: int) -> None:
+        self._iterable = iterable
+        self._lane = lane
+        self._depth = depth
+
+    def __iter__(self) -> FeedIterator:
+        # Here, not in the thread: what the iterable does first happens where it always did.
+        return FeedIterator(iter(self._iterable), self._lane, self._depth)
+
+    def __repr__(self) -> str:
+        return f"stoker.feed({type(self._iterable).__name__}, depth={self._depth})"
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+
+class FeedIterator:
+    """One pass. `close` ends it early; leaving the loop does so too."""
+
+    def __init__(self, batches: Iterator[Any], lane: Lane, depth: int) -> None:
+        self._lane = lane
+        self._channel = _Channel(depth)
+        self._thread = LoadingThread(_produce, "stoker-feed", batches, lane, self._channel)
+        end_with(self, self._channel.close)
+        self._thread.start()
+
+    def __iter__(self) -> FeedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        check_process(self._channel.process)
+        return self._lane.receive(self._channel.get())
+
+    def close(self, patience_s: float | None = None) -> None:
+        """End the thread, after the batch that it is making; wait so long for it, or for ever."""
+        self._channel.close()
+        is_own = os.getpid() == self._channel.process
+        if is_own and self._thread is not threading.current_thread():
+            self._thread.join(patience_s)
+
+    @property
+    def tally(self) -> Tally:
+        """Readiness and waiting so far."""
+        return self._channel.tally
+
+
+class _Channel:
+    """Between one producer and one consumer: at most `depth` batches, then the end."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self.process = os.getpid()
+        self._clock = SystemClock()
+        # Reentrant: an iterator may be collected, and close this, while its thread holds the lock.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._items: deque[Any] = deque()
+        self._is_closed = False
+        self._is_ended = False
+        self._error: BaseException | None = None
+        self.tally = Tally()
+
+    def wait_for_room(self) -> bool:
+        """Producer: wait until one more batch may be sent; False when nobody wants it."""
+        began = self._clock.wall_ns()
+        with self._lock:
+            while len(self._items) >= self._depth and not self._is_closed:
+                self._changed.wait()
+            self.tally.blocked(self._clock.wall_ns() - began)
+            return not self._is_closed
+
+    def put(self, item: Any) -> None:
+        """Producer: hand over a batch for which there is room."""
+        with self._lock:
+            self._items.append(item)
+            self._changed.notify_all()
+
+    def end(self, error: BaseException | None) -> None:
+        """Producer: nothing more comes."""
+        with self._lock:
+            self._is_ended = True
+            self._error = error
+            self._changed.notify_all()
+
+    def get(self) -> Any:
+        """Consumer: the next batch; StopIteration or the producer's exception at the end."""
+        began = self._clock.wall_ns()
+        with self._lock:
+            ready = len(self._items)
+            while not self._items and not self._is_ended and not self._is_closed:
+                self._changed.wait()
+            if self._items:
+                item = self._items.popleft()
+                waited_s = (self._clock.wall_ns() - began) / 1e9
+                self.tally.taken(0, waited_s=waited_s, ready=ready, was_ready=ready > 0)
+                self._changed.notify_all()
+                return item
+            error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # as below: no circle of this frame and the traceback
+        raise StopIteration
+
+    def close(self) -> None:
+        """Consumer: no more is wanted."""
+        if os.getpid() != self.process:
+            return  # forked: the lock may be held by the thread, which did not come along
+        with self._lock:
+            self._is_closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+
+def _produce(batches: Iterator[Any], lane: Lane, channel: _Channel) -> None:
+    """The thread: no reference to the iterator that the loop holds, so that it can be collected."""
+    error = None
+    try:
+        for batch in batches:
+            if not channel.wait_for_room():
+                break
+            channel.put(lane.send(batch))
+            del batch  # while the next one is made, this one is the loop's alone
+    except BaseException as raised:  # noqa: BLE001 - the loop raises it
+        error = raised
+    channel.end(error)
+    # The traceback holds this frame, and the frame would hold the iterable and its workers.
+    del error, batches

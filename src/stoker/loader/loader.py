@@ -1,0 +1,458 @@
+"""`stoker.Loader`: a pack or a folder of pictures as batches, exact and resumable.
+
+What it promises. The order is a function of data, seed and epoch. A state counts the batches that
+the loop was given, not those made ahead. A batch stays as it is for as long as it is referenced.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from stoker.errors import InputError
+from stoker.loader import draws, order, slots
+from stoker.loader.activity import Activity
+from stoker.loader.augmenting import Augment, augmented
+from stoker.loader.batch import Batch
+from stoker.loader.contents import Contents, Wanted, contents_of
+from stoker.loader.crops import Crop, Size
+from stoker.loader.device import HostLane, lane_to
+from stoker.loader.endings import end_with
+from stoker.loader.engine import Engine, Filled, Room
+from stoker.loader.feed import FeedIterator
+from stoker.loader.folder import Folder
+from stoker.loader.jpeg import DECODERS, Decoder
+from stoker.loader.order import Indices, Mode, Share
+from stoker.loader.pace import Limits, Pace
+from stoker.loader.packed import Reading, Rows
+from stoker.loader.settings import check, check_gives, crop_of, place_of, sampled
+from stoker.loader.slots import Field, Fields
+from stoker.loader.stats import LoaderStats
+from stoker.loader.tally import Tally
+from stoker.loader.whole import is_whole
+from stoker.pack import Pack
+
+STATE = "stoker.loader/1"
+# Two batches ready and two under way ride out what one slow batch costs; more helps only where
+# batches differ in cost, and is found out while running.
+_DEPTH = 4
+_MOST_DEPTH = 16
+_MEMORY_BYTES = 2**30
+# Samples that a thread takes at once. A gathered one costs 15 µs and taking a chunk some 10 µs; a
+# decoded one costs 1 ms, and a batch shall not wait for one thread with many of them.
+_CHUNK_GATHERED = 256
+_CHUNK_READ = 16
+_CHUNK_DECODED = 8
+# Reads wait: 4 threads give 4,487 records of 197 kB a second, 16 give 5,300, one 2,592.
+_READ_THREADS = 4
+_MOST_READ_THREADS = 16
+_MIXING_BATCHES = 100
+# On the device ahead of the loop; the next one is under way.
+_DEVICE_DEPTH = 2
+
+
+class Loader:
+    """Batches of a pack or a folder of pictures, made ahead by threads.
+
+        loader = stoker.Loader("packed/", 256, shuffle=True, crop=224)
+        for batch in loader:
+            step(batch["image"], batch["label"])
+
+    A batch is a mapping (`batch.image` works too) with the fields of the source and "index". Arrays
+    of pictures are tensors (N, C, H, W) in channels_last memory; `array="numpy"` gives arrays as
+    they are stored, (N, H, W, C). Each `iter()` is one epoch, and the next one follows by itself;
+    `set_epoch` chooses.
+
+    source: the folder of a pack or of pictures (one subfolder a class), or an open Pack.
+    batch_size: samples of one rank's batch; the last one may be smaller, unless `drop_last`.
+    shuffle: True or "global" (any sample anywhere), "window" (mixed near each other, for disks), or
+        False. `seed` chooses among the orders.
+    crop: a number or (height, width) for a random crop, or a crop of `stoker.augment`. Without one
+        the samples, which have to be of one size, are taken whole. Which part is a function of
+        (seed, epoch, index).
+    augment: called with (batch, seed=, epoch=), in the background, on the device if there is one:
+        `stoker.augment.imagenet(224)`, or any function.
+    workers: processes that run `augment`, on the host, for a function in Python that would hold
+        the loop's GIL; 0: a thread runs it.
+    device: as for `stoker.feed`. Two batches at most are on it ahead of the loop.
+    rank, world_size: this process's share; all ranks get equally many batches.
+    sampler: any iterable of indices, such as a torch Sampler, instead of `shuffle`; it has to
+        make the ranks' shares itself.
+    reuse: hand out memory that the next batch is written to: a batch is valid for one step.
+    memory_bytes: for all batches that are not with the loop, on host and device; 1 GiB.
+    threads: a fixed number; otherwise from what is waited for. decoder: "simplejpeg", or "pillow"
+    for the very pixels of Pillow. reading: "mmap" or "preadv"; otherwise by what is cached.
+    watchdog_s: how long a standstill is borne before it is an error.
+
+    Raises InputError for settings that cannot be, PackError and its kinds for a pack that cannot
+    be read. In the loop, LoaderError names the stage and sample that failed or hang.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Pack | Folder,
+        batch_size: int = 1,
+        *,
+        shuffle: bool | Mode = False,
+        seed: int = 0,
+        crop: Size | Crop | None = None,
+        augment: Augment | None = None,
+        workers: int = 0,
+        fields: Sequence[str] | None = None,
+        device: Any = None,
+        rank: int = 0,
+        world_size: int = 1,
+        sampler: Iterable[int] | None = None,
+        drop_last: bool = False,
+        array: Literal["torch", "numpy"] = "torch",
+        reuse: bool = False,
+        memory_bytes: int = _MEMORY_BYTES,
+        threads: int | None = None,
+        decoder: Decoder = "simplejpeg",
+        reading: Reading | None = None,
+        watchdog_s: float = 120.0,
+    ) -> None:
+        check(is_whole(batch_size, 1), "batch_size", batch_size, "a whole number, 1 or more")
+        check(is_whole(world_size, 1), "world_size", world_size, "a whole number, 1 or more")
+        is_rank = is_whole(rank, 0) and rank < world_size
+        check(is_rank, "rank", rank, f"0 to world_size - 1 = {world_size - 1}")
+        is_count = threads is None or is_whole(threads, 1)
+        check(is_count, "threads", threads, "None, or a whole number, 1 or more")
+        check(is_whole(seed), "seed", seed, "a whole number")
+        check(augment is None or callable(augment), "augment", augment, "a function of a batch")
+        check(is_whole(workers, 0), "workers", workers, "a whole number, 0 or more")
+        check(not workers or augment is not None, "workers", workers, "0 without an augment")
+        check(array in ("torch", "numpy"), "array", array, "torch or numpy")
+        check(decoder in DECODERS, "decoder", decoder, " or ".join(DECODERS))
+        check(reading in (None, "mmap", "preadv"), "reading", reading, "None, mmap or preadv")
+        check(watchdog_s > 0, "watchdog_s", watchdog_s, "more than 0 seconds")
+        is_handed_on = augment is not None or device is not None
+        check(not (reuse and is_handed_on), "reuse", reuse, "False with augment or device")
+        self._mode: Mode = _mode_of(shuffle)
+        is_sampler = sampler is None or hasattr(sampler, "__iter__")
+        check(is_sampler, "sampler", sampler, "any iterable of indices")
+        check(sampler is None or not shuffle, "shuffle", shuffle, "False beside a sampler")
+        self._contents = contents_of(source, Wanted(fields, crop_of(crop), decoder, reading))
+        self._source = str(getattr(source, "path", source))
+        self._share = Share(int(batch_size), int(rank), int(world_size), drop_last)
+        whole = self._share if sampler is None else Share(1)  # what a sampler gives is seen later
+        check_gives(len(self._contents.usable), whole)
+        self._seed = int(seed)
+        self._augment = augment
+        self._augmenters: Any = None
+        if workers:
+            # On first use: it needs torch, and a Loader of NumPy arrays does without.
+            module = importlib.import_module("stoker.loader.processes.augmenters")
+            self._augmenters = module.Augmenters(augment, self._seed, workers, watchdog_s)
+        self._sampler = sampler
+        self._device = device
+        self._lane = lane_to(device)
+        self._reuse = reuse
+        self._watchdog_s = watchdog_s
+        self._present = _presenter(array)
+        self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
+        one = {"on the host": slots.slot_bytes(self._layout, batch_size)}
+        if not isinstance(self._lane, HostLane):
+            one["on the device"] = one["on the host"]
+        self._depth = slots.depth_within(memory_bytes, one, wanted=_MOST_DEPTH)
+        self._epoch = 0
+        self._position = 0  # samples of this epoch that the loop was given, over all ranks
+        self._is_resumed = False
+        self._is_given = False  # the loop has all batches of the epoch, and may not ask for more
+        # Of the epoch that was begun last. Not the epoch itself: a loop that is left forgets it,
+        # and with it its threads go.
+        self._running: object = None
+        self._measured: _Measured | None = None
+        # Kept over epochs: what was learnt, and memory that the kernel need not clear again.
+        self._pace = _pace_of(self._contents, threads, self._depth)
+        self._slots: Room | None = None
+
+    def __repr__(self) -> str:
+        fields = ", ".join(column.field.name for column in self._contents.columns)
+        mode = "sampler" if self._sampler is not None else self._mode
+        return (
+            f"stoker.Loader({self._source!r}, {len(self._contents.usable):,} samples of {fields}; "
+            f"{self._share.batch_size:,} a batch, {mode} order, epoch {self._epoch})"
+        )
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        count = len(self._contents.usable)
+        if self._sampler is not None:
+            count = len(self._sampler)  # type: ignore[arg-type]
+        return order.batch_count(count, self._own_share)
+
+    def __iter__(self) -> _Epoch:
+        if self._is_given and not self._is_resumed:
+            # A loop that counts, as some training libraries', leaves without the StopIteration.
+            self._epoch += 1
+        self._is_given = False
+        start = self._position if self._is_resumed else 0
+        self._is_resumed = False
+        self._position = start
+        return _Epoch(self, self._epoch, start)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a stoker.Loader cannot be pickled or copied: its threads are of one process\n"
+            "looked at: what pickle, copy or a spawned process asked for\n"
+            "next: make the Loader in each process; state_dict() can be pickled"
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the labels 0, 1, …; empty when there are none."""
+        return self._contents.classes
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is running, or comes next."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next `iter()` be that epoch. A position from `load_state_dict` in it is kept.
+
+        In the loop, another epoch leaves the running pass as it is; the state is then that of the
+        beginning of the epoch chosen. Raises InputError for what is no whole number from 0 on.
+        """
+        check(is_whole(epoch, 0), "epoch", epoch, "a whole number, 0 or more")
+        epoch = int(epoch)
+        self._is_given = False
+        if epoch != self._epoch:
+            self._epoch, self._position, self._is_resumed = epoch, 0, False
+            # The pass under way goes on uncounted, so that its end does not undo the choice.
+            self._running = None
+        tell = getattr(self._sampler, "set_epoch", None)
+        if tell is not None:
+            tell(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is: a small dict of plain values.
+
+        `position` counts the samples in batches that the loop was given, over all ranks, so that
+        a run may go on with another number of ranks, or another batch size.
+        """
+        return {
+            "schema": STATE,
+            "epoch": self._epoch,
+            "position": self._position,
+            "seed": self._seed,
+            "order": "sampler" if self._sampler is not None else self._mode,
+            "samples": len(self._contents.usable),
+            "generation": self._contents.generation,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken: the next `iter()` gives the batch after it.
+
+        Raises InputError when the data, the seed or the kind of order is not that of the state, and
+        for a state with values that none can have; nothing is loaded then.
+        """
+        most: int | None = len(self._contents.usable)
+        if self._sampler is not None:
+            most = len(self._sampler) if isinstance(self._sampler, Sized) else None
+        self._epoch, self._position = place_of(state, self.state_dict(), most)
+        self._is_resumed, self._is_given = True, False
+        self._running = None  # a pass under way must not count on from there
+
+    def stats(self) -> LoaderStats:
+        """What the running epoch, or else the last one, was like so far. Zeros before the first."""
+        if self._measured is None:
+            return LoaderStats.nothing(self._contents.reading)
+        engine, tally = self._measured
+        return LoaderStats(
+            batches=tally.batches,
+            samples=engine.tally.samples,
+            ready_share=tally.ready_share,
+            ready_mean=tally.ready_mean,
+            take_wait_s=tally.take_wait_s,
+            put_wait_s=engine.tally.put_wait_s,
+            stage_s=engine.stages(),
+            threads=engine.threads,
+            depth=engine.depth,
+            held_bytes=engine.tally.held_bytes,
+            reading=self._contents.reading,
+        )
+
+    def mixing(self) -> float:
+        """How mixed the classes of the first 100 batches are: 1.0 as in a random order.
+
+        1.0 where no labels are known.
+        """
+        labels = self._contents.labels
+        if labels is None:
+            return 1.0
+        size = self._share.batch_size
+        samples = self._order(self._epoch)[: size * _MIXING_BATCHES]
+        return order.mixing(labels, samples, size)
+
+    @property
+    def _own_share(self) -> Share:
+        """A sampler gives this rank's samples already."""
+        if self._sampler is None:
+            return self._share
+        return self._share._replace(rank=0, world_size=1)
+
+    def _take_slots(self) -> Room:
+        """The memory of the last epoch, unless another epoch is using it."""
+        kept, self._slots = self._slots, None
+        limit = self._depth + slots.LENT
+        return kept or slots.Slots(
+            self._layout, self._share.batch_size, limit=limit, is_ring=self._reuse
+        )
+
+    def _order(self, epoch: int) -> Indices:
+        """All samples of an epoch, or this rank's when a sampler gives them."""
+        usable = self._contents.usable
+        if self._sampler is not None:
+            samples = sampled(self._sampler, int(usable[-1]))
+            if len(samples):
+                check_gives(len(samples), self._own_share)
+            return samples
+        return usable[order.sequence(len(usable), self._seed, epoch, mode=self._mode)]
+
+
+class _Measured(NamedTuple):
+    """Where an epoch is counted: what the loop sees is the last stage, its feed if it has one."""
+
+    engine: Engine
+    tally: Tally
+
+
+class _Epoch:
+    """One pass over the data."""
+
+    def __init__(self, loader: Loader, epoch: int, start: int) -> None:
+        self._loader = loader
+        self._epoch = epoch
+        self._start = start
+        self._given = 0
+        share = loader._own_share
+        samples = loader._order(epoch)[start:]
+        self._usable = order.usable(len(samples), share)
+        self._to_give = count = order.batch_count(len(samples), share)
+        engine = Engine(
+            (order.batch(samples, n, share) for n in range(count)),
+            _filler(loader._contents, loader._seed, epoch),
+            loader._take_slots(),
+            pace=loader._pace,
+            chunk=_chunk_of(loader._contents),
+            watchdog_s=loader._watchdog_s,
+        )
+        end_with(self, engine.end)
+        self._engine = engine
+        # Chains of `map` keep no batch that they have handed on; generators would.
+        self._batches: Iterator[Any] = map(loader._present, engine)
+        self._give_back: Callable[[], Any] | None = None  # worker processes that augment
+        tally = engine.tally
+        if loader._augment is not None or loader._device is not None:
+            ahead = self._batches
+            if loader._augmenters is not None:
+                ahead, self._give_back = loader._augmenters.changed(ahead, epoch, self)
+            elif loader._augment is not None:
+                change = augmented(loader._augment, seed=loader._seed, epoch=epoch)
+                ahead = map(change, ahead)
+            self._batches = FeedIterator(ahead, loader._lane, _DEVICE_DEPTH)
+            tally = self._batches.tally
+        loader._running = self._token = object()
+        loader._measured = _Measured(engine, tally)
+
+    def __iter__(self) -> _Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        is_running = loader._running is self._token
+        try:
+            batch = next(self._batches)
+        except Exception as ended:
+            self.close()
+            if is_running and isinstance(ended, StopIteration):
+                loader._running = None
+                loader._epoch, loader._position = self._epoch + 1, 0
+                loader._is_given = False
+            raise
+        if is_running:
+            self._given += loader._own_share.global_batch
+            loader._position = self._start + min(self._given, self._usable)
+            loader._is_given = self._given >= self._usable
+        self._to_give -= 1
+        if not self._to_give and self._give_back is not None:
+            self._end_feed()  # a loop that counts does not ask for the end
+        return batch
+
+    def close(self) -> None:
+        """End the threads. Leaving the loop does so too."""
+        self._engine.close()
+        self._end_feed()
+        self._loader._slots = self._engine.hand_back()
+
+    def _end_feed(self) -> None:
+        if isinstance(self._batches, FeedIterator):
+            self._batches.close()
+        if self._give_back is not None:
+            self._give_back()
+
+
+def _filler(contents: Contents, seed: int, epoch: int) -> Any:
+    """Fills rows of all columns; no reference to the loader, which may be forgotten meanwhile."""
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        rows = Rows(samples, draws.sample_keys(seed, epoch, samples), activity)
+        out["index"][:] = samples
+        for column in contents.columns:
+            column.fill(rows, out[column.field.name])
+
+    return fill
+
+
+def _pace_of(contents: Contents, threads: int | None, most_depth: int) -> Pace:
+    cores = len(os.sched_getaffinity(0))
+    first, most = 1, cores
+    if contents.is_decoded:
+        first = cores
+    elif contents.reading == "preadv":
+        first, most = _READ_THREADS, _MOST_READ_THREADS
+    if threads is not None:
+        first = most = threads
+    return Pace(Limits(first, most, min(_DEPTH, most_depth), most_depth))
+
+
+def _chunk_of(contents: Contents) -> int:
+    if contents.is_decoded:
+        return _CHUNK_DECODED
+    return _CHUNK_READ if contents.reading == "preadv" else _CHUNK_GATHERED
+
+
+def _presenter(array: str) -> Callable[[Filled], Batch]:
+    """From the arrays of a batch to what the loop is given."""
+    if array == "numpy":
+        return lambda filled: Batch(filled.fields)
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise InputError(
+            "batches of torch tensors need torch, which is not installed",
+            looked_at=f"import torch: {error}",
+            run_next='stoker.Loader(…, array="numpy")',
+        ) from error
+
+    def tensors(filled: Filled) -> Batch:
+        batch = Batch()
+        for name, field in filled.fields.items():
+            tensor = torch.from_numpy(field)
+            # Channels come first for torch, in memory they stay last.
+            batch[name] = tensor.permute(0, 3, 1, 2) if field.ndim == 4 else tensor
+        return batch
+
+    return tensors
+
+
+def _mode_of(shuffle: Any) -> Mode:
+    mode: Mode = {True: "global", False: "sequential"}.get(shuffle, shuffle)
+    check(mode in order.MODES, "shuffle", shuffle, f"True, False, {', '.join(order.MODES)}")
+    return mode

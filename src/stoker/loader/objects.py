@@ -1,0 +1,33 @@
+"""Room for samples that are any Python objects: what a data set of the user's gives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stoker.loader.slots import Fields
+
+ITEM = "item"
+
+
+class ObjectSlot:
+    """One batch of objects, under the name "item"."""
+
+    def __init__(self, rows: int) -> None:
+        self.fields: Fields = {ITEM: np.empty(rows, object)}
+
+
+class ObjectSlots:
+    """Gives a new block each time: references cost nothing to make anew, their objects do."""
+
+    held_bytes = 0  # what the objects hold is not known
+
+    def acquire(self, rows: int) -> ObjectSlot:
+        """A block to fill."""
+        return ObjectSlot(rows)
+
+    def release(self, slot: ObjectSlot) -> None:
+        """Nothing to do."""
+
+    def lend(self, slot: ObjectSlot, rows: int) -> Fields:
+        """The objects."""
+        return {name: field[:rows] for name, field in slot.fields.items()}

@@ -1,0 +1,1 @@
+"""Worker processes that write into shared memory: for work that holds the GIL."""

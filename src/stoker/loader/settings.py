@@ -1,0 +1,115 @@
+"""What a Loader is given, checked before anything is made of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from stoker.errors import InputError
+from stoker.loader import order
+from stoker.loader.crops import Crop, RandomCrop
+from stoker.loader.order import Indices, Share
+from stoker.loader.whole import is_whole
+
+# What has to be the same for a position in the order to mean the same samples.
+_DECIDING = ("schema", "seed", "order", "samples", "generation")
+
+
+def check(is_allowed: bool, name: str, value: object, allowed: str) -> None:
+    """Raises InputError for a setting of the Loader that is not allowed."""
+    if not is_allowed:
+        raise InputError(
+            f"stoker.Loader cannot have {name}={value!r}",
+            looked_at=f"allowed: {allowed}",
+            run_next="help(stoker.Loader)",
+        )
+
+
+def crop_of(crop: Any) -> Crop | None:
+    """The crop that is meant. Raises InputError for what is none, or has no pixels."""
+    chosen: Crop | None = RandomCrop(crop) if type(crop) in (int, tuple) else crop
+    check(chosen is None or hasattr(chosen, "boxes"), "crop", crop, "a size, a crop of augment")
+    if chosen is not None:
+        size: Any = chosen.size
+        both = size if isinstance(size, tuple) else (size, size)
+        is_size = len(both) == 2 and all(is_whole(side, 1) for side in both)
+        check(is_size, "crop", crop, "a size of 1 or more pixels, or (height, width)")
+    return chosen
+
+
+def check_gives(count: int, share: Share) -> None:
+    """Raises InputError where an epoch of `count` samples would have no batch at all."""
+    if order.batch_count(count, share):
+        return
+    if share.drop_last:
+        why = f"fewer than batch_size={share.batch_size} x world_size={share.world_size}"
+        way = "drop_last=False, or a smaller batch_size"
+    else:
+        why = f"not one for each of world_size={share.world_size} ranks"
+        way = "give fewer ranks, or more samples"
+    raise InputError(
+        f"an epoch of {count} samples has no batch",
+        looked_at=f"{why}, drop_last={share.drop_last}",
+        run_next=way,
+    )
+
+
+def sampled(sampler: Iterable[Any], last: int) -> Indices:
+    """The indices that a sampler gives, 0 to `last`. Raises InputError for any other."""
+
+    def numbers() -> Iterator[int]:
+        for place, entry in enumerate(sampler):
+            try:
+                number = operator.index(entry)
+            except TypeError:
+                number = -1
+            if not 0 <= number <= last:
+                raise InputError(
+                    f"the sampler gave {entry!r} as entry {place}, which is no index of a sample",
+                    looked_at=f"allowed: whole numbers, 0 to {last}",
+                    run_next="mend the sampler, or leave it out: shuffle=True mixes all samples",
+                )
+            yield number
+
+    return np.fromiter(numbers(), np.int64)
+
+
+def place_of(state: Any, own: Mapping[str, Any], most: int | None) -> tuple[int, int]:
+    """Epoch and position of a state. `own`: the loader's; `most`: samples of an epoch, if known.
+
+    Raises InputError for a state of another loader, and for what is none.
+    """
+    if not isinstance(state, Mapping):
+        raise InputError(
+            f"a {type(state).__name__} is no state of a stoker.Loader",
+            looked_at=f"{state!r:.80}",
+            run_next="give load_state_dict what state_dict() gave",
+        )
+    missing = [key for key in own if key not in state]
+    if missing:
+        raise InputError(
+            f"the state has no {', '.join(missing)}",
+            looked_at=f"its keys: {', '.join(map(str, state)) or 'none'}",
+            run_next="give load_state_dict all that state_dict() gave",
+        )
+    differing = [
+        f"{key} {state[key]!r}, here {own[key]!r}" for key in _DECIDING if state[key] != own[key]
+    ]
+    if differing:
+        raise InputError(
+            f"the state is of another loader: {'; '.join(differing)}",
+            looked_at="the keys of the state that decide the order of samples",
+            run_next="make the loader as it was then, or begin the epoch anew",
+        )
+    epoch, position = state["epoch"], state["position"]
+    for key, value, limit in (("epoch", epoch, None), ("position", position, most)):
+        if not is_whole(value, 0) or (limit is not None and value > limit):
+            raise InputError(
+                f"the state cannot have {key}={value!r}",
+                looked_at=f"allowed: a whole number, 0 to {'any' if limit is None else limit}",
+                run_next="give load_state_dict what state_dict() gave, unchanged",
+            )
+    return int(epoch), int(position)
