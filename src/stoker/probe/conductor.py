@@ -1,0 +1,480 @@
+"""Stands inside the script's own loop and conducts it through the legs.
+
+Every `next()` on a loader of the script passes through `on_next`; for most legs that is all the
+control there is. Knows no torch: the hooks hand in what is needed. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from stoker.probe.aside import Aside
+from stoker.probe.cgroup import Throttling
+from stoker.probe.choice import Choice
+from stoker.probe.companions import Companion
+from stoker.probe.epochs import EpochWatch
+from stoker.probe.gauges import Gauges, memory_of
+from stoker.probe.host import host_facts, throttling_now
+from stoker.probe.leaving import Leaving, StokerStop
+from stoker.probe.legs import Loop, Plan, Window, plan
+from stoker.probe.planned_loop import PlannedLoop
+from stoker.probe.ranks import Ranks, group_of_process, meeting_place
+from stoker.probe.roles import Hooked, Rehearsal
+from stoker.probe.session import Session
+from stoker.probe.sidelines import Sidelines
+from stoker.probe.stand_ins import StandIns
+from stoker.probe.step_log import StepLog
+from stoker.probe.together import plan_together
+from stoker.probe.tracks import Track
+from stoker.probe.trials import asked_for
+
+Fetch = Callable[[], Any]
+
+_REAL = frozenset("RWB")  # legs in which the script gets its own loader's batches
+_FETCHING = _REAL | {"V"}  # legs in which some loader is waited for
+_REST_SHARE = 0.15  # of the budget, at most, for workers to come to rest
+# A rank that leads may validate or save meanwhile; one that is silent for longer hangs.
+_SILENCE_S = 60.0
+
+
+class Conductor:
+    """The state of the loop: whose turn it is, and what was measured."""
+
+    def __init__(self, session: Session, hooked: Hooked) -> None:
+        self._session = session
+        self._hooked = hooked
+        self._pid = os.getpid()
+        self._now = time.perf_counter
+        self._budget_s = float(session.options["budget_s"])
+        # which loader trains
+        self._training: Track | None = None
+        self._iterator: Any = None
+        self._last: Track | None = None
+        self._new_batches = 0
+        self._per_step: list[int] = []
+        self._choice = Choice(hooked, budget_s=self._budget_s, now=self._now)
+        # the plan and its window
+        self._plan: Plan | None = None
+        self._ranks: Ranks | None = None  # where several processes train together
+        self._loop: PlannedLoop | None = None
+        self._window: Window | None = None
+        self._window_began = 0.0
+        self._steps = StepLog()
+        self._gauges: Gauges | None = None
+        self._throttled: Throttling | None = None
+        self._in_background = False
+        self._stand_ins = StandIns(session, hooked, rest_s=_REST_SHARE * self._budget_s)
+        self._sidelines = Sidelines(session, self._rehearsal)
+        self._epochs = EpochWatch()
+        self._is_over = False
+        self._leaving = Leaving()
+        self._aside = Aside()
+
+    # -- called by the hooks -----------------------------------------------------------------------
+
+    @property
+    def is_inert(self) -> bool:
+        """True in forked children and while our own side loaders are made."""
+        return os.getpid() != self._pid or self._aside.is_on
+
+    def looking_away(self) -> Aside:
+        """Loaders that this thread asks meanwhile are part of what is watched already."""
+        return self._aside
+
+    @property
+    def leg(self) -> str | None:
+        """The leg under way."""
+        return self._window.leg if self._window is not None else None
+
+    def on_epoch(self, track: Track, began: float) -> None:
+        """The script called `iter()` on a loader at that time."""
+        track.served = 0
+        track.is_open = True
+        if track is self._training:
+            self._steps.forget()  # a step left by `break` has no end that we know
+            self._epochs.iterated(began)
+            if self._window is not None and self._window.leg not in _REAL:
+                self._epochs.disturbed()
+        elif self._training is None:
+            self._epochs.iterated(began)
+
+    def on_next(self, track: Track, iterator: Any, fetch: Fetch) -> Any:
+        """The script asks a loader for its next batch."""
+        called = self._now()
+        if self._is_over:
+            return self._stop()
+        if self._training is None and self._choice.trains_without_steps(track):
+            self._begin(track)
+        self._choice.batch_seen(is_training=track is self._training)
+        if track is not self._training:
+            return self._serve_other(track, iterator, fetch, called)
+        self._epochs.training_resumes(called)
+        self._last = track
+        self._iterator = iterator
+        self._close_step(called)
+        self._steps.own_s += self._now() - called
+        window = self._advance()
+        if window is None:
+            return self._stop()
+        self._end_by_count(track, window)
+        if window.leg in _REAL:
+            return self._serve_real(track, fetch)
+        if window.leg == "V":
+            return self._serve_variant(track, iterator, window)
+        return self._serve_kept(track, iterator, window)
+
+    def on_optimizer_step(self) -> None:
+        """An optimizer made a step: the loader asked last is the training loader."""
+        if self.is_inert:
+            return
+        if self._is_over:
+            self._leaving.from_step()
+        self._stop_without_batches()
+        if self._last is not None and self._last is not self._training:
+            self._follow_optimizer(self._last)
+        if self._new_batches:
+            self._per_step.append(self._new_batches)
+            self._new_batches = 0
+
+    @property
+    def has_seen_batches(self) -> bool:
+        """True once a loader that is followed has given a batch."""
+        return self._last is not None
+
+    def leave(self) -> NoReturn:
+        """Enough was seen of a loop that no loader feeds."""
+        self._is_over = True
+        raise StokerStop
+
+    def finish(self) -> None:
+        """Write down what is still open; called at exit, whatever the reason."""
+        if os.getpid() == self._pid and not self._is_over and self._last is not None:
+            try:
+                self._flush_window(is_complete=False)
+                self._end("script-ended")
+            except Exception as error:  # noqa: BLE001 - the script's exit is none of ours to break
+                self._session.write_failure("the end of measuring", error)
+
+    def give_up(self, error: Exception) -> None:
+        """Something of ours broke: what was seen so far is all; the script must not notice."""
+        self._session.write_failure("measuring", error)
+        if self._is_over:
+            return
+        try:
+            self._flush_window(is_complete=False)
+            self._end("probe-failed")
+        except Exception as another:  # noqa: BLE001 - as above
+            self._is_over = True
+            self._session.write_failure("the end of measuring", another)
+
+    # -- which loader trains -----------------------------------------------------------------------
+
+    def _follow_optimizer(self, track: Track) -> None:
+        """An optimizer step came after a batch of another loader than the training loader."""
+        if self._training is None:
+            self._begin(track)
+            return
+        if track.learns and not self._training.is_open and track.is_like(self._training):
+            # The loader of another epoch, of another length; its boundary was not watched.
+            self._training = track
+            self._epochs.cut()
+            return
+        if not self._choice.has_changed(track):
+            return
+        self._flush_window(is_complete=False)
+        self._sidelines.close()
+        self._window = None
+        self._steps.forget()
+        self._stand_ins.begin()
+        self._per_step = []
+        self._epochs = EpochWatch()
+        self._begin(track)
+
+    def _stop_without_batches(self) -> None:
+        """End where optimizers go on and on without a batch: nothing more will be seen."""
+        steps = self._choice.steps_without_batches()
+        if not steps:
+            return
+        self._flush_window(is_complete=False)
+        self._session.write("steps-alone", steps=steps)
+        self._end("script-ended")
+        raise StokerStop
+
+    def _begin(self, track: Track) -> None:
+        device = self._hooked.device()
+        self._stand_ins.has_device = device is not None
+        group = group_of_process()
+        self._session.write(
+            "training-loader",
+            **track.facts,
+            device=device,
+            rank=group.rank,
+            world=group.world,
+            versions=self._hooked.versions(),
+        )
+        self._throttled = throttling_now()
+        self._loop = PlannedLoop(
+            self._session,
+            track,
+            self._sidelines,
+            self._epochs,
+            now=self._now,
+            owned_cores=float(host_facts()["cores_owned"] or 1.0),
+            has_device=device is not None,
+        )
+        if group.world == 1:
+            self._plan = self._make_plan(self._loop)
+        else:
+            self._ranks = Ranks(
+                meeting_place(self._session.folder, self._choice.changes),
+                group,
+                silence_s=self._budget_s + _SILENCE_S,
+                note=lambda text: self._session.write("note", text=text),
+            )
+            self._plan = plan_together(self._loop, self._ranks, self._make_plan)
+        # Last: the loader may be asked by another thread than the one that makes the steps.
+        self._training = track
+
+    def _make_plan(self, loop: Loop) -> Plan:
+        ask, write, alone = self._sidelines.offers, self._session.write, self._ranks is None
+        tryout = asked_for(loop, ask, write, alone=alone, budget_s=self._budget_s)
+        return plan(loop, self._budget_s, self._session.options.get("steps"), tryout)
+
+    def _serve_other(self, track: Track, iterator: Any, fetch: Fetch, called: float) -> Any:
+        """A loader that goes along with each step; another one passes, or one before the choice."""
+        companion = None
+        if self._training is not None:
+            if self._hooked.grad_enabled():
+                companion = self._stand_ins.companions.of(track, step=self._training.batches)
+            else:
+                self._close_step(called)  # a validation in mid-epoch is no part of the step
+        if companion is not None:
+            batch = self._serve_companion(companion, iterator, fetch, called)
+        else:
+            if self._training is not None:
+                self._epochs.other_began(called)
+            batch = fetch()
+        if self._training is None:
+            self._epochs.batch(self._now())
+        self._count(track)
+        self._last = track
+        return batch
+
+    def _count(self, track: Track) -> None:
+        track.batches += 1
+        track.served += 1
+        if self._training is None or track is self._training:
+            self._new_batches += 1
+
+    # -- the window under way ----------------------------------------------------------------------
+
+    def _advance(self) -> Window | None:
+        """The window of the coming step; runs what the plan does between two windows."""
+        window = self._window
+        if window is not None:
+            left = window.left(self._steps.run, self._steps.measured.boundaries)
+            if not self._is_due(left):
+                return window
+            self._flush_window(is_complete=left <= 0)
+        assert self._plan is not None
+        try:
+            with self._aside:
+                self._window = (
+                    next(self._plan) if window is None else self._plan.send(self._steps.measured)
+                )
+        except StopIteration as ended:
+            self._window = None
+            self._end(ended.value)
+            return None
+        self._open_window(self._window, after=window)
+        return self._window
+
+    def _is_due(self, left: int) -> bool:
+        """True when the window ends here: it is full, or out of time; for all ranks at once."""
+        assert self._window is not None
+        if self._now() - self._window_began > self._window.limit_s or self._sidelines.is_spoilt:
+            left = min(left, 0)
+        if self._ranks is None or self._training is None:
+            return left <= 0
+        return self._ranks.is_due(self._training.batches, left=left)
+
+    def _open_window(self, window: Window, *, after: Window | None) -> None:
+        self._steps.begin()
+        if after is None or after.leg != window.leg:
+            self._hooked.synchronize()
+            at, name = self._elapsed_s(), window.variant
+            self._session.write("leg", leg=window.leg, elapsed_s=at, variant=name)
+        if after is not None and not {after.leg, window.leg} <= _REAL:
+            self._epochs.disturbed()
+        self._sidelines.is_spoilt = False
+        if window.leg == "C":
+            with self._aside:
+                self._sidelines.begin_beside()
+        elif window.leg == "B":
+            self._stand_ins.rest(self._sidelines.on_trial_now)  # its workers fill their queue first
+        elif window.leg == "V":
+            self._stand_ins.rest(self._iterator)
+            with self._aside:
+                self._sidelines.begin_trial(window)
+        workers = self._hooked.worker_pids(self._iterator) if window.leg == "R" else None
+        if workers is not None and self._training is not None:
+            self._session.write("memory", **memory_of(workers), batches=self._training.batches)
+        sampled = self._hooked.device() if window.leg == "P" else None
+        self._gauges = Gauges(
+            workers, samples_stack=window.leg == "P" and not self._in_background, device=sampled
+        )
+        self._window_began = self._now()
+
+    def _flush_window(self, *, is_complete: bool) -> None:
+        window = self._window
+        if window is None:
+            return
+        gauges, self._gauges = self._gauges, None
+        cores = gauges.stop() if gauges is not None else {}
+        if gauges is not None and gauges.inside is not None:
+            self._session.write("inside", **gauges.inside)
+        self._steps.measured.drained = self._sidelines.end_beside()
+        if self._sidelines.is_spoilt:
+            self._steps.begin()
+            return
+        self._session.write(
+            "window",
+            leg=window.leg,
+            workers=window.workers,
+            variant=window.variant,
+            skip=window.skip,
+            complete=is_complete,
+            background=self._in_background,
+            per_step=self._per_step[-100:],
+            **self._steps.fields(),
+            **cores,
+        )
+
+    def _close_step(self, called: float) -> None:
+        """The open step ends with this call of next()."""
+        window = self._window
+        if window is None or not self._steps.ends():
+            return
+        if self._steps.run == window.steps + window.skip:
+            self._hooked.synchronize()  # the last step ends when the device has ended it
+            called = self._now()
+        whole = self._steps.close(called, skip=window.skip)
+        if whole is not None and self._gauges is not None:
+            self._gauges.step(*whole)
+
+    def _end_by_count(self, track: Track, window: Window) -> None:
+        """End an epoch in which other batches than the loader's own were served."""
+        is_disturbed = window.leg not in _REAL or not self._epochs.is_pure
+        if track.length and track.served >= track.length and is_disturbed:
+            self._epochs.cut()
+            track.is_open = False
+            raise StopIteration
+
+    # -- serving -----------------------------------------------------------------------------------
+
+    def _serve_real(self, track: Track, fetch: Fetch) -> Any:
+        self._stand_ins.wake()
+        asked = self._now()
+        try:
+            batch = fetch()
+        except StopIteration:
+            self._epochs.ended(asked)
+            track.is_open = False
+            raise
+        returned = self._now()
+        self._count(track)
+        self._in_background = threading.current_thread() is not threading.main_thread()
+        boundary = self._epochs.batch(returned)
+        if boundary is not None:
+            self._session.write("boundary", **vars(boundary))
+        self._stand_ins.keep(batch)
+        ended = self._now()
+        self._steps.own_s += ended - returned
+        if boundary is None:
+            self._steps.opens(ended, returned - asked)
+        else:  # its first batch waits for the whole pipeline to fill: that is the boundary's
+            self._steps.edge(boundary.seconds - boundary.validation_s)
+        return batch
+
+    def _serve_variant(self, track: Track, iterator: Any, window: Window) -> Any:
+        """A batch of the loader on trial; the script's own workers are at rest meanwhile."""
+        self._stand_ins.rest(iterator)
+        begins = window.epochs > 0 and track.served == 0
+        asked = self._now()
+        with self._aside:
+            found = self._sidelines.on_trial(window, anew=track.length if begins else None)
+        self._count(track)
+        now = self._now()
+        if found is None:
+            return self._stand_ins.hand_out("")  # the window ends here, and tells nothing
+        if begins and self._steps.run:  # the workers' own start tells of no later epoch
+            self._steps.edge(now - asked)
+        else:
+            self._steps.opens(now, now - asked)
+        return found[0]
+
+    def _serve_kept(self, track: Track, iterator: Any, window: Window) -> Any:
+        self._stand_ins.rest(iterator)
+        batch = self._stand_ins.hand_out(window.leg)
+        self._sidelines.ticket()
+        self._count(track)
+        self._steps.opens(self._now())
+        return batch
+
+    def _serve_companion(
+        self, companion: Companion, iterator: Any, fetch: Fetch, called: float
+    ) -> Any:
+        """A batch of a loader that goes along with every step."""
+        track, window = companion.track, self._window
+        if window is not None and window.leg not in _FETCHING and companion.kept:
+            self._stand_ins.rest(iterator)
+            self._end_by_count(track, window)
+            return self._stand_ins.hand_out(window.leg, companion)
+        self._stand_ins.wake()
+        try:
+            batch = fetch()
+        except StopIteration:  # of zip(a, b) only the first to end is asked to its end
+            self._close_step(called)
+            self._epochs.ended(called)
+            track.is_open = False
+            raise
+        self._steps.waited_beside(self._now() - called)
+        self._stand_ins.keep_of(companion, batch)
+        return batch
+
+    def _elapsed_s(self) -> float | None:
+        return round(self._loop.elapsed_s(), 3) if self._loop is not None else None
+
+    def _rehearsal(self) -> Rehearsal:
+        assert self._training is not None
+        beside = self._stand_ins.companions.tracks
+        return self._hooked.rehearsal(self._training, self._stand_ins.first, beside)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _end(self, reason: str) -> None:
+        if self._training is not None:
+            workers = self._hooked.worker_pids(self._iterator)
+            self._session.write("host", **host_facts(worker_pids=workers, before=self._throttled))
+        self._sidelines.close()
+        self._session.write(
+            "end",
+            reason=reason,
+            start_s=[round(value, 6) for value in self._epochs.start_s],
+            validation_s=round(self._epochs.mid_validation_s, 6),
+            batches=self._last.batches if self._last is not None else 0,
+            elapsed_s=self._elapsed_s(),
+        )
+        if self._ranks is not None:
+            self._ranks.leave()
+        # Last: where a thread asks for batches the main thread stops now, and all ends with it.
+        self._is_over = True
+
+    def _stop(self) -> Any:
+        """Leave the script; or, where we can't, keep it going until the main thread has left."""
+        self._leaving.now(can_go_on=bool(self._stand_ins), has_optimizer=bool(self._per_step))
+        return self._stand_ins.hand_out("")

@@ -1,0 +1,11 @@
+"""zarr, versions 2 and 3: a slice reads whole chunks and undoes their compression."""
+
+from stoker.probe.hooks.calls import Call, Calls
+
+_ARRAY = {"Array.__getitem__": Call("read (zarr)")}
+
+CALLS: Calls = {
+    "zarr": {"open": Call("open (zarr)", path=0), "open_array": Call("open (zarr)", path=0)},
+    "zarr.core": _ARRAY,
+    "zarr.core.array": _ARRAY,
+}

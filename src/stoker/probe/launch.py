@@ -1,0 +1,68 @@
+"""How a script is started under the probe: its environment, and where its writes go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import stoker
+from stoker.probe import sandbox
+from stoker.probe.hooks.savers import trackers_off
+from stoker.probe.session import ROOT_VARIABLE, SESSION_VARIABLE, TRY_VARIABLE
+
+# multiprocessing binds sockets of up to about 40 more characters below TMPDIR; the limit is 107.
+_LONGEST_TMPDIR = 64
+
+
+class Launch(NamedTuple):
+    """What to start. `writes` is "allowed", "overlay" or, where none can be had, "no-op"."""
+
+    command: list[str]
+    writes: str
+    notes: tuple[str, ...] = ()
+
+
+def prepared(
+    command: list[str],
+    folder: Path,
+    *,
+    allow_writes: bool = False,
+    keep: Sequence[str] = (),
+    cwd: str | None = None,
+) -> Launch:
+    """The command in the sandbox of the session `folder`; what is in `keep` stays real.
+
+    `cwd`: where it is to be started, when that is not here.
+    """
+    if allow_writes:
+        return Launch(command, "allowed")
+    reason = sandbox.unavailable(folder, command, cwd=cwd)
+    if reason is None:
+        return Launch(sandbox.wrap(command, folder, keep), "overlay")
+    note = f"no overlay for writes here ({reason}): savers do nothing"
+    return Launch(command, "no-op", (note,))
+
+
+def environment(folder: Path, writes: str, *, tries: bool = False) -> dict[str, str]:
+    """The variables of a script under the probe, with the session in that folder.
+
+    `tries`: remedies are tried in it.
+    """
+    found = dict(os.environ)
+    found.pop(TRY_VARIABLE, None)  # of a doctor around this one
+    if tries:
+        found[TRY_VARIABLE] = "1"
+    site = str(Path(__file__).parent / "site")
+    path = found.get("PYTHONPATH")
+    found["PYTHONPATH"] = f"{site}{os.pathsep}{path}" if path else site
+    found[SESSION_VARIABLE] = str(folder)
+    found[ROOT_VARIABLE] = str(Path(stoker.__file__).parent)
+    if writes != "allowed":
+        found.update(trackers_off(folder))
+    temporary = folder / "tmp"
+    if len(str(temporary)) <= _LONGEST_TMPDIR:
+        temporary.mkdir()
+        found["TMPDIR"] = str(temporary)
+    return found

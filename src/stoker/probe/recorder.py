@@ -1,0 +1,380 @@
+"""Keeps what each stage of a batch costs: exclusive wall and thread-CPU time, by a stack a thread.
+
+A stage's time is without that of the stages it calls, so the stages of a batch sum to its fetch.
+Standard library only; assigns to nothing but itself.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal
+
+from stoker.spans import Clock, SystemClock
+
+Where = Literal["worker", "main"]
+Sink = Callable[[dict[str, Any]], object]
+
+# A timed call costs 1 to 2 µs. A stage that is called more often than this a sample takes 2 ms of
+# it and more, and its own calls are too short to be told from the timing.
+MOST_CALLS_A_SAMPLE = 1_000
+# Sample records kept of one worker: enough for a trend against size or index, 200 kB of JSON.
+_RESERVOIR = 2_000
+# And of one batch: writing one down takes 5 µs, and the next batch has others.
+_RECORDS_A_BATCH = 4
+# Calls timed to learn what one costs: half a millisecond.
+_COST_CALLS = 256
+_LONGEST_INDEX = 80
+# An open stage: wall and CPU of the stages in it. That of a data set's `__getitem__` has a mark.
+_STAGE = [0, 0]
+_SAMPLE = [0, 0, 0]
+
+
+class _State:
+    """What one thread is doing: its open stages, its sums, its open sample."""
+
+    __slots__ = (
+        *("ceiling", "ended_ns", "file", "has_sample", "offered", "queue"),
+        *("samples", "slowest", "stack", "sums"),
+    )
+
+    def __init__(self) -> None:
+        self.stack: list[list[int]] = []  # open stages
+        self.sums: dict[str, list[int]] = {}  # stage -> calls, wall, CPU
+        self.ceiling = MOST_CALLS_A_SAMPLE
+        self.has_sample = False
+        self.file: tuple[str, int | None] | None = None  # the first one the sample opened
+        self.samples: list[list[Any]] = []
+        self.offered = 0  # samples of this batch that could have been kept
+        self.slowest: list[Any] | None = None
+        self.ended_ns: int | None = None
+        self.queue: _RunQueue | None = None
+
+
+class _Thread(threading.local):
+    """One look-up by thread a call; the rest are plain attributes, which are faster."""
+
+    def __init__(self) -> None:
+        self.state = _State()
+
+
+class StageRecorder:
+    """Times stages of one process and gives a record of each batch to `sink`.
+
+    Counts only what happens inside a fetch. In a worker, stages in other threads (the pickling of
+    finished batches, a data set's own threads) are kept aside: they run beside the fetch.
+    """
+
+    def __init__(self, sink: Sink, *, where: Where, clock: Clock | None = None) -> None:
+        self.where = where
+        self._sink = sink
+        clock = clock or SystemClock()
+        self._wall_ns, self._cpu_ns = clock.wall_ns, clock.cpu_ns
+        self._thread = _Thread()
+        self._home = threading.get_ident()
+        self._off: set[str] = set()
+        self._on_off: Callable[[str], None] = lambda _: None
+        self._notes: list[str] = []
+        self._aside: dict[str, list[int]] = {}
+        self._aside_lock = threading.Lock()
+        self._seen = 0  # samples
+        self._random = random.Random(0)  # its own: the script's sequence must not move
+        self._process_ns = time.process_time_ns()
+        self._cost_ns = 0
+
+    # -- timing ------------------------------------------------------------------------------------
+
+    def timed(
+        self, stage: str, function: Callable[..., Any], *, makes_samples: bool = False
+    ) -> Callable[..., Any]:
+        """The function, timed as a stage; outside a fetch it is only passed through."""
+        opened = _SAMPLE if makes_samples else _STAGE
+        thread, off = self._thread, self._off
+        wall_ns, cpu_ns = self._wall_ns, self._cpu_ns
+        beside, too_often = self._beside, self._too_often
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            state = thread.state
+            stack = state.stack
+            if not stack or stage in off:
+                return beside(stage, function, args, kwargs)
+            inside = opened.copy()
+            stack.append(inside)
+            # The same order on both sides: the reading of one clock lies in both times alike.
+            cpu = cpu_ns()
+            wall = wall_ns()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                cpu = cpu_ns() - cpu
+                wall = wall_ns() - wall
+                stack.pop()
+                outer = stack[-1]
+                outer[0] += wall
+                outer[1] += cpu
+                try:
+                    sums = state.sums[stage]
+                except KeyError:
+                    sums = state.sums[stage] = [0, 0, 0]
+                sums[0] += 1
+                sums[1] += wall - inside[0]
+                sums[2] += cpu - inside[1]
+                if sums[0] > state.ceiling:
+                    too_often(stage)
+
+        call.__stoker_timed__ = True  # type: ignore[attr-defined]
+        return call
+
+    def timed_sample(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same for a function (holder, index) or (iterator) that makes one sample.
+
+        The outermost call inside a fetch is the sample and leaves a record.
+        """
+        thread = self._thread
+        timed = self.timed(stage, function, makes_samples=True)
+
+        @wraps(function)
+        def call(holder: Any, *index: Any) -> Any:
+            state = thread.state
+            if state.has_sample or not state.stack:
+                return timed(holder, *index)
+            outer = state.stack[-1]
+            wall, cpu, *_ = outer
+            state.has_sample, state.file = True, None
+            try:
+                made = timed(holder, *index)
+            finally:
+                state.has_sample = False
+            # What the call has added to the stage around it is its whole time.
+            self._keep_sample(state, index[0] if index else None, outer[0] - wall, outer[1] - cpu)
+            return made
+
+        call.__stoker_timed__ = True  # type: ignore[attr-defined]
+        return call
+
+    def timed_direct(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Timed only where a data set's `__getitem__` itself calls it.
+
+        Deeper down it is a part of the stage that calls it: which method the time goes to says
+        more than which helper does the work for all of them.
+        """
+        thread = self._thread
+        timed = self.timed(stage, function)
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            stack = thread.state.stack
+            if stack and len(stack[-1]) == len(_SAMPLE):
+                return timed(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        call.__stoker_timed__ = True  # type: ignore[attr-defined]
+        return call
+
+    def fetch(self, function: Callable[..., Any], arguments: tuple[Any, ...], samples: int) -> Any:
+        """Run a fetch of a batch, and give its record to the sink."""
+        state = self._thread.state
+        if state.stack:  # a loader inside a loader: one batch of the outer one
+            return function(*arguments)
+        state.ceiling = MOST_CALLS_A_SAMPLE * max(1, samples)
+        if state.queue is None:
+            state.queue = _RunQueue()
+        waited = state.queue.waited_ns()
+        state.stack.append(_STAGE.copy())
+        cpu, began = self._cpu_ns(), self._wall_ns()
+        has_batch = False
+        try:
+            batch = function(*arguments)
+            has_batch = True
+            return batch
+        finally:
+            cpu, ended = self._cpu_ns() - cpu, self._wall_ns()
+            inside = state.stack.pop()
+            wall = ended - began
+            state.sums["fetch"] = [1, wall - inside[0], cpu - inside[1]]
+            record = self.flush()
+            if has_batch:
+                gap = None if state.ended_ns is None else began - state.ended_ns
+                now_waited = state.queue.waited_ns()
+                record |= {
+                    "samples": samples,
+                    "wall_ns": wall,
+                    "cpu_ns": cpu,
+                    "runqueue_ns": _difference(now_waited, waited),
+                    "gap_ns": gap,
+                    "process_cpu_ns": self._process_cpu_ns(),
+                }
+                self._give(record)
+                state.ended_ns = self._wall_ns()
+
+    def flush(self) -> dict[str, Any]:
+        """What this thread has summed up since the last flush, and forget it.
+
+        `stages`: name -> [calls, exclusive wall ns, exclusive CPU ns]; `aside`: the same of other
+        threads; `records`: [slot, index, wall ns, CPU ns, path, bytes] of single samples, where a
+        slot from 0 on replaces what it held before, and slot -1 is the batch's slowest sample;
+        `own_ns`: what timing itself took.
+        """
+        state = self._thread.state
+        stages, state.sums = state.sums, {}
+        samples, state.samples, state.offered = state.samples, [], 0
+        slowest, state.slowest = state.slowest, None
+        with self._aside_lock:
+            aside, self._aside = self._aside, {}
+        notes, self._notes = self._notes, []
+        calls = sum(sums[0] for sums in stages.values())
+        record: dict[str, Any] = {
+            "where": self.where,
+            "stages": stages,
+            "records": samples if slowest is None else [*samples, slowest],
+            "own_ns": calls * self._cost_ns,
+        }
+        if aside:
+            record["aside"] = aside
+        if notes:
+            record["notes"] = notes
+        return record
+
+    # -- what hooks say beside --------------------------------------------------------------------
+
+    def note_file(self, path: str, size: int | None) -> None:
+        """A file was opened; the first one of a sample goes into its record, by its full path."""
+        state = self._thread.state
+        if state.has_sample and state.file is None:
+            state.file = (path if path.startswith("/") else str(Path.cwd() / path), size)
+
+    @property
+    def is_inside(self) -> bool:
+        """True within a fetch of the calling state."""
+        return bool(self._thread.state.stack)
+
+    def note(self, text: str) -> None:
+        """Say something with the next record."""
+        self._notes.append(text)
+
+    def on_off(self, callback: Callable[[str], None]) -> None:
+        """Call back with a stage that is no longer timed."""
+        self._on_off = callback
+
+    def learn_cost(self) -> None:
+        """Measure what timing one call takes here."""
+        state = self._thread.state
+        timed = self.timed("", lambda: None)
+        state.stack.append(_STAGE.copy())
+        began = time.perf_counter_ns()
+        for _ in range(_COST_CALLS):
+            timed()
+        self._cost_ns = (time.perf_counter_ns() - began) // _COST_CALLS
+        state.stack.pop()
+        state.sums.clear()
+
+    # -- within ------------------------------------------------------------------------------------
+
+    def _beside(
+        self, stage: str, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        """A call outside of a fetch, or of a stage that is off."""
+        state = self._thread.state
+        is_aside = (
+            self.where == "worker"
+            and not state.stack
+            and stage not in self._off
+            and threading.get_ident() != self._home
+        )
+        if not is_aside:
+            return function(*args, **kwargs)
+        state.stack.append(_STAGE.copy())
+        try:
+            return self.timed(stage, function)(*args, **kwargs)
+        finally:
+            state.stack.pop()
+            with self._aside_lock:
+                for name, sums in state.sums.items():
+                    total = self._aside.setdefault(name, [0, 0, 0])
+                    total[:] = map(operator.add, total, sums)
+            state.sums.clear()
+
+    def _too_often(self, stage: str) -> None:
+        if stage in self._off:
+            return
+        self._off.add(stage)
+        self.note(
+            f"{stage}: called more than {MOST_CALLS_A_SAMPLE:,} times a sample, no longer timed; "
+            f"its time counts with the stage that calls it"
+        )
+        self._on_off(stage)
+
+    def _keep_sample(self, state: _State, index: Any, wall: int, cpu: int) -> None:
+        """Reservoir sampling, so that what was written so far is always a fair choice."""
+        is_slowest = state.slowest is None or wall > state.slowest[2]
+        if state.offered < _RECORDS_A_BATCH:
+            state.offered += 1
+            slot = self._seen if self._seen < _RESERVOIR else self._random.randrange(self._seen + 1)
+            self._seen += 1
+        else:
+            slot = _RESERVOIR
+        if slot >= _RESERVOIR and not is_slowest:
+            return
+        path, size = state.file or (None, None)
+        record = [slot, _plain_index(index), wall, cpu, path, size]
+        if slot < _RESERVOIR:
+            state.samples.append(record)
+        if is_slowest:
+            state.slowest = [-1, *record[1:]]
+
+    def _process_cpu_ns(self) -> int:
+        """CPU of all threads of the process since the last batch."""
+        before, self._process_ns = self._process_ns, time.process_time_ns()
+        return self._process_ns - before
+
+    def _give(self, record: dict[str, Any]) -> None:
+        try:
+            self._sink(record)
+        except OSError:
+            self._sink = lambda _: None  # a full disk must not end the user's run
+
+
+class _RunQueue:
+    """How long the thread that made it has waited for a core, from an open file: 2 µs a reading."""
+
+    def __init__(self) -> None:
+        try:
+            self._file: int | None = os.open(
+                "/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC
+            )
+        except OSError:
+            self._file = None
+
+    def waited_ns(self) -> int | None:
+        """None where the kernel does not count it."""
+        if self._file is None:
+            return None
+        try:
+            return int(os.pread(self._file, 64, 0).split()[1])
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+
+def _difference(after: int | None, before: int | None) -> int | None:
+    return None if after is None or before is None else after - before
+
+
+def _plain_index(index: Any) -> int | str | None:
+    """An index that JSON can hold."""
+    if index is None:
+        return None
+    try:
+        return operator.index(index)
+    except TypeError:
+        return str(index)[:_LONGEST_INDEX]

@@ -1,0 +1,240 @@
+"""One loader beside the script's own, made from its arguments, and what drains it.
+
+Torch objects are used as the hooks hand them over; nothing is imported but the standard library.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from stoker.probe.session import Session
+from stoker.probe.snapshot import copy_leaf, rebuild
+from stoker.probe.worker import WorkerStart
+
+
+class Endless:
+    """A sampler that begins in its middle and starts again when it is through.
+
+    A drain is never cut short, and it reads other samples than the script does: in an order that
+    is the same each time, those from the start on are in the page cache already.
+    """
+
+    def __init__(self, sampler: Any, *, start: int) -> None:
+        self._sampler = sampler
+        self._start = start
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from itertools.islice(iter(self._sampler), self._start, None)
+        while True:
+            is_empty = True
+            for index in self._sampler:
+                is_empty = False
+                yield index
+            if is_empty:
+                return
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+
+def _shared_copy(leaf: Any) -> Any:
+    """A leaf as collation leaves it in a worker: tensors written once, into shared memory."""
+    if not hasattr(leaf, "_typed_storage"):
+        return copy_leaf(leaf)
+    storage = leaf._typed_storage()._new_shared(leaf.numel(), device=leaf.device)
+    return leaf.new(storage).resize_(*leaf.size()).copy_(leaf)
+
+
+class NullBatches:
+    """A data set without work: every item is a fresh copy of one ready batch."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __len__(self) -> int:
+        return 1 << 40
+
+    def __getitem__(self, index: int) -> Any:
+        return rebuild(self._batch, _shared_copy)
+
+
+def pass_through(batch: Any) -> Any:
+    """A collate function for what is a batch already."""
+    return batch
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Leave the script's random numbers where they are."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    state = random.getstate()
+    torch_state = torch.get_rng_state() if torch else None
+    numpy_state = numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        if torch:
+            torch.set_rng_state(torch_state)
+        if numpy:
+            numpy.random.set_state(numpy_state)
+
+
+class SideLoader:
+    """One loader with a worker count of its own, and its iterator."""
+
+    def __init__(
+        self,
+        loader: Any,
+        session: Session,
+        *,
+        workers: int,
+        start: int = 0,
+        duty: str = "",
+        beside: Sequence[SideLoader] = (),
+    ) -> None:
+        """`duty`: what workers do beside, see `WorkerStart`.
+
+        Each of `beside` gives a batch for every batch of this one, before it.
+        """
+        self.workers = workers
+        self._beside = beside
+        self._opened_s: float | None = None
+        self.start_s: float | None = None  # from the start of the workers to the first batch
+        self.taken = 0
+        self.is_empty = True  # nothing lies ready in the queue
+        self._depth = workers * int(loader.prefetch_factor or 2)
+        starter = WorkerStart(loader.worker_init_fn, session.folder, duty=duty)
+        self._loader = self._twin(loader, starter, workers, start)
+        self._iterator: Any = None
+
+    @staticmethod
+    def _twin(loader: Any, starter: WorkerStart, workers: int, start: int) -> Any:
+        """A shallow copy with another worker count and samplers that do not end."""
+        twin = copy.copy(loader)
+        changes: dict[str, Any] = {
+            "num_workers": workers,
+            "prefetch_factor": (loader.prefetch_factor or 2) if workers else None,
+            "persistent_workers": False,
+            "timeout": loader.timeout if workers else 0,
+            "_iterator": None,
+            "worker_init_fn": starter,
+        }
+        if not workers:
+            changes["_DataLoader__multiprocessing_context"] = None
+        if loader._dataset_kind == 0:
+            if loader.batch_sampler is not None:
+                changes["batch_sampler"] = Endless(loader.batch_sampler, start=start)
+            else:
+                changes["sampler"] = Endless(loader.sampler, start=start)
+        for name, value in changes.items():
+            object.__setattr__(twin, name, value)
+        return twin
+
+    def lying_ready(self) -> int:
+        """Batches to skip now: a whole queue, or the first round of workers that begin anew."""
+        skip = max(1, self.workers if self.is_empty else self._depth)
+        self.is_empty = False
+        return skip
+
+    def open(self) -> None:
+        """Start the iterator and its workers, unless they are there."""
+        for side in self._beside:
+            side.open()
+        if self._iterator is not None:
+            return
+        if self._opened_s is None:
+            self._opened_s = time.perf_counter()
+        with warnings.catch_warnings():
+            # Other worker counts than the script's: torch's advice about them is not for the user.
+            warnings.simplefilter("ignore")
+            self._iterator = self._loader._get_iterator()
+
+    def take(self) -> Any:
+        """The next batch; an iterable data set that ends is begun anew."""
+        for side in self._beside:
+            side.take()
+        self.taken += 1
+        try:
+            batch = next(self._iterator)
+            if self.start_s is None and self._opened_s is not None:
+                self.start_s = time.perf_counter() - self._opened_s
+            return batch
+        except StopIteration:
+            self._iterator = None
+            self.open()
+            try:
+                return next(self._iterator)
+            except StopIteration:
+                raise RuntimeError("the data set gives no batch when iterated again") from None
+
+    def begin_epoch(self, batches: int) -> None:
+        """Its samplers do not end: it goes on. A `offers.Variant`."""
+
+    @property
+    def iterator(self) -> Any:
+        """The library's own; None before it is opened."""
+        return self._iterator
+
+    @property
+    def pids(self) -> list[int]:
+        """Its worker processes, and those of the loaders that go along."""
+        own = [worker.pid for worker in getattr(self._iterator, "_workers", [])]
+        return own + [pid for side in self._beside for pid in side.pids]
+
+    def close(self) -> None:
+        """End the workers."""
+        for side in self._beside:
+            side.close()
+        shutdown = getattr(self._iterator, "_shutdown_workers", None)
+        if shutdown is not None:
+            shutdown()
+        self._iterator = None
+
+
+class TicketDrainer:
+    """Takes one batch for each ticket in a thread of its own; late tickets are kept."""
+
+    def __init__(self, side: SideLoader) -> None:
+        self._side = side
+        self._tickets = threading.Semaphore(0)
+        self._is_over = False
+        self._taken: list[float] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="stoker-drainer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._tickets.acquire()
+                if self._is_over:
+                    return
+                self._side.take()
+                self._taken.append(time.perf_counter())
+        except Exception as error:  # noqa: BLE001 - told by stop(); the script must run on
+            self._failure = error
+
+    def ticket(self) -> None:
+        """One more batch may be taken."""
+        self._tickets.release()
+
+    def stop(self) -> list[float]:
+        """End; the periods between batches taken. Raises what the loader raised."""
+        self._is_over = True
+        # Tickets left over: the loader was the slower one, and nothing lies ready in its queue.
+        self._side.is_empty = self._tickets.acquire(blocking=False)
+        self._tickets.release()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return [after - before for before, after in itertools.pairwise(self._taken)]

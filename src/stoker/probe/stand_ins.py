@@ -1,0 +1,75 @@
+"""What is served in place of loaders' batches: copies of real ones, while the workers rest.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker.probe.companions import Companion, Companions
+from stoker.probe.kept import KeptBatches
+from stoker.probe.roles import Hooked
+from stoker.probe.session import Session
+
+_RESIDENT = frozenset("DP")  # legs whose batches live on the device
+
+
+class StandIns:
+    """The kept batches of the training loader and of its companions."""
+
+    def __init__(self, session: Session, hooked: Hooked, *, rest_s: float) -> None:
+        """`rest_s`: the longest that workers may take to come to rest."""
+        self._session = session
+        self._hooked = hooked
+        self._rest_s = rest_s
+        self.has_device = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all: another loader trains now."""
+        self._kept = KeptBatches()
+        self.companions = Companions()
+        self._resting: list[Any] = []  # iterators whose workers are known to be idle
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def first(self) -> Any:
+        """A batch of the training loader."""
+        return self._kept.first
+
+    def keep(self, batch: Any) -> None:
+        """Keep copies of the first batches, before the script can touch them."""
+        if not self._kept.is_full and self._kept.keep(batch, self._place) and len(self._kept) == 1:
+            self._session.write("batch", **self._kept.facts)
+
+    def keep_of(self, companion: Companion, batch: Any) -> None:
+        """The same for a loader that goes along."""
+        if not companion.kept.is_full:
+            companion.kept.keep(batch, self._place)
+
+    def wake(self) -> None:
+        """Some loader is asked for a batch of its own again."""
+        self._resting = []
+
+    def rest(self, iterator: Any) -> None:
+        """Wait until the workers of an iterator have nothing left to do."""
+        if not any(iterator is each for each in self._resting):
+            self._hooked.quiesce(iterator, limit_s=self._rest_s)
+            self._resting.append(iterator)
+
+    def hand_out(self, leg: str, companion: Companion | None = None) -> Any:
+        """The next kept batch, where that leg wants it."""
+        on_device = leg in _RESIDENT and self.has_device
+        kept = companion.kept if companion is not None else self._kept
+        batch = kept.hand_out(on_device=on_device)
+        if on_device:
+            self._hooked.mark_resident(batch)
+        return batch
+
+    @property
+    def _place(self) -> Callable[[Any], Any] | None:
+        return self._hooked.place if self.has_device else None

@@ -1,0 +1,66 @@
+"""What a loader's worker process does for us: a stand-in for the script's `worker_init_fn`.
+
+Must stay importable and picklable by name: spawned workers get it by pickle. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker.probe import stages
+from stoker.probe.session import LineFile
+
+
+class WorkerStart:
+    """Runs the script's own function first, then notes what this worker owns.
+
+    `duty`: "stages" times every batch stage by stage, "one-thread" keeps native libraries to one
+    thread, "" does nothing beside.
+    """
+
+    def __init__(
+        self, own: Callable[[int], object] | None, folder: Path, *, duty: str = ""
+    ) -> None:
+        self._own = own
+        self._folder = folder
+        self._duty = duty
+
+    def __call__(self, worker_id: int) -> None:
+        """Called by torch in the worker, before its first batch."""
+        if self._own is not None:
+            self._own(worker_id)
+        lines = LineFile(self._folder / f"worker-{os.getpid()}.jsonl")
+        lines.write(
+            {
+                "kind": "worker",
+                "worker": worker_id,
+                "pid": os.getpid(),
+                "parent": os.getppid(),
+                "affinity": len(os.sched_getaffinity(0)),
+            }
+        )
+        if self._duty == "stages":
+            self._time_stages(lines)
+        elif self._duty == "one-thread":
+            self._use_one_thread()
+
+    @staticmethod
+    def _time_stages(lines: LineFile) -> None:
+        """Have every batch of this worker written down stage by stage."""
+        info = sys.modules["torch.utils.data"].get_worker_info()
+
+        def sink(record: dict[str, Any]) -> None:
+            lines.write({"kind": "stages", **record})
+
+        stages.install(info.dataset, sink, where="worker")
+
+    @staticmethod
+    def _use_one_thread() -> None:
+        """Torch's own pool, and OpenCV's where it is loaded."""
+        sys.modules["torch"].set_num_threads(1)
+        if "cv2" in sys.modules:
+            sys.modules["cv2"].setNumThreads(1)
