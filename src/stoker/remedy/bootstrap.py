@@ -1,0 +1,50 @@
+"""Starts the remedies inside a Python of the script: waits for torch's loader, then stands in it.
+
+Does nothing where torch is never imported, and never raises into the script.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+from stoker.probe.importing import ImportWatch
+from stoker.remedy.ledger import Ledger, write_line
+from stoker.remedy.orders import Orders
+
+_watch: ImportWatch | None = None
+
+
+def start() -> None:
+    """Install the post-import hooks. Called once per interpreter, by sitecustomize."""
+    global _watch
+    orders = Orders.from_environment()
+    if _watch is not None or orders is None:
+        return
+
+    def failed(name: str, error: Exception) -> None:
+        write_line(f"the script runs as it is: {name}: {error!r}")
+
+    def hook_loader(module: ModuleType) -> None:
+        from stoker.remedy.loaders import Loaders
+
+        # Of several ranks on a node one speaks and keeps the account.
+        speaks = os.environ.get("LOCAL_RANK", "0") == "0"
+        ledger = Ledger(
+            is_quiet=orders.is_quiet or not speaks,
+            json_path=orders.json if speaks else None,
+            script=orders.script,
+        )
+        loaders = Loaders(orders, module, ledger)
+        loaders.install()
+        if any(request.name == "pinned-async" for request in orders.requests):
+            _emulated().after("stoker.emulate.accelerator", loaders.deliveries.watch_emulated)
+
+    _watch = ImportWatch(failed)
+    _watch.after("torch.utils.data.dataloader", hook_loader)
+    _watch.install()
+
+
+def _emulated() -> ImportWatch:
+    assert _watch is not None
+    return _watch

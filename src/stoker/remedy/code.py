@@ -1,0 +1,233 @@
+"""The remedies as a change of the user's code: a unified diff, or a snippet.
+
+Reads the source with `ast`, so that nothing of it is run; writes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+from stoker.remedy.edits import Edit, Offset, edits_for_pack, offsets, wrapped_call
+from stoker.remedy.request import Request
+
+
+def keywords_of(requests: Sequence[Request]) -> dict[str, str]:
+    """DataLoader's arguments that do the same, as source text."""
+    found: dict[str, str] = {}
+    for request in requests:
+        match request.name:
+            case "overlap" | "workers":
+                found["num_workers"] = str(request.count if request.count is not None else 2)
+                if request.count == 0:
+                    found |= {"persistent_workers": "False", "prefetch_factor": "None"}
+                    found["multiprocessing_context"] = "None"
+            case "persistent-workers":
+                found["persistent_workers"] = "True"
+            case "prefetch-depth":
+                found["prefetch_factor"] = str(request.count)
+            case "unordered":
+                found["in_order"] = "False"
+            case "pinned-async":
+                found["pin_memory"] = "True"
+    return found
+
+
+# Longer lines than this get a line of their own for what is added.
+_LONGEST_LINE = 88
+
+_SNIPPETS = {
+    "native-threads": (
+        "# in worker_init_fn, behind what it does already:\n"
+        "torch.set_num_threads({count})\ncv2.setNumThreads({count})  # where OpenCV is used\n"
+    ),
+    "restore-affinity": (
+        "mask = os.sched_getaffinity(0)  # in the training process\n"
+        "# in worker_init_fn:\nos.sched_setaffinity(0, mask)\n"
+    ),
+    "allocator": (
+        "# in the environment of the script:\n"
+        "MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=536870912\n"
+    ),
+    "pinned-async": (
+        "# ask for the next batch, and copy it, before the step of this one:\n"
+        "batches = iter(loader)\n"
+        "following = next(batches).to(device, non_blocking=True)\n"
+        "while following is not None:\n"
+        "    batch, following = following, next(batches, None)\n"
+        "    if following is not None:\n"
+        "        following = following.to(device, non_blocking=True)\n"
+        "    train_step(batch)\n"
+    ),
+    "cache-ram": (
+        "# in the data set, with workers that live on (persistent_workers=True);\n"
+        "# only if nothing in it is random: the first draw would come back in every epoch\n"
+        "import functools\n"
+        "@functools.lru_cache(maxsize=None)  # a cache of its own in each worker\n"
+        "def __getitem__(self, index): ...\n"
+    ),
+    "cache-local": ("# before training:\ncp -r DATA {folder}  # and read from there\n"),
+}
+
+
+def change_of(script: str | None, requests: Sequence[Request]) -> str:
+    """The diff of the script's source, its own options that do the same, and snippets for the rest.
+
+    Of a module or a launcher (None) the source is not known: snippets alone.
+    """
+    keywords = keywords_of(requests)
+    packed = next((request.folder for request in requests if request.name == "pack"), None)
+    parts = []
+    if keywords or packed is not None:
+        found = _diff(Path(script), keywords, packed) if script is not None else []
+        parts += found or [_call(keywords, packed)]
+    for request in requests:
+        snippet = _SNIPPETS.get(request.name)
+        if snippet is not None:
+            parts.append(snippet.format(count=request.count or 1, folder=request.folder))
+    return "\n".join(parts)
+
+
+def _call(keywords: dict[str, str], packed: str | None) -> str:
+    """The loader as it is to be made, where it was not found in a source."""
+    arguments = "".join(f", {name}={value}" for name, value in keywords.items())
+    where = "# where the training loader is made:\n"
+    if packed is None:
+        return f"{where}DataLoader(…{arguments})\n"
+    dataset = wrapped_call("dataset", packed)
+    return f"{where}import stoker.pack\nDataLoader({dataset}, …{arguments})\n"
+
+
+def _diff(path: Path, keywords: dict[str, str], packed: str | None) -> list[str]:
+    try:
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+    except (OSError, ValueError, SyntaxError):
+        return []
+    call = _training_loader(tree)
+    if call is None:
+        return []
+    pack_edits = edits_for_pack(source, tree, call, packed) if packed is not None else []
+    changed = with_keywords(source, call, keywords, pack_edits)
+    lines = difflib.unified_diff(
+        source.splitlines(keepends=True),
+        changed.splitlines(keepends=True),
+        f"a/{path.name}",
+        f"b/{path.name}",
+    )
+    return [text for text in ("".join(lines), _own_options(tree, call, keywords)) if text]
+
+
+def _own_options(tree: ast.Module, call: ast.Call, keywords: dict[str, str]) -> str:
+    """How the script's own command line says it where the loader has it from an option."""
+    lines = []
+    for keyword in call.keywords:
+        value = keywords.get(keyword.arg or "")
+        if value is None or not isinstance(keyword.value, ast.Attribute):
+            continue
+        option = _option(tree, keyword.value.attr, value)
+        if option is not None:
+            has = f"{keyword.arg}={ast.unparse(keyword.value)}"
+            lines.append(f"# the script has an option for it: {option} ({has})\n")
+    return "".join(lines)
+
+
+def _option(tree: ast.Module, name: str, value: str) -> str | None:
+    """The words that give the attribute `name` of argparse's result this value."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument"):
+            continue
+        flags = [
+            word.value
+            for word in node.args
+            if isinstance(word, ast.Constant) and isinstance(word.value, str)
+        ]
+        flag = next((one for one in flags if one.startswith("--")), None)
+        given = {one.arg: getattr(one.value, "value", None) for one in node.keywords}
+        if flag is None or given.get("dest", flag.lstrip("-").replace("-", "_")) != name:
+            continue
+        if given.get("action") in (None, "store"):
+            return f"{flag} {value}" if value.isdecimal() else None
+        return flag if (given["action"], value) == ("store_true", "True") else None
+    return None
+
+
+def _training_loader(tree: ast.Module) -> ast.Call | None:
+    """The call that makes the training loader; None when there is none, or several might be it."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_loader(node)]
+    if len(calls) <= 1:
+        return calls[0] if calls else None
+    named = [call for call in calls if _name_in(tree, call, "train")]
+    shuffled = [call for call in calls if _shuffles(call)]
+    for some in (named, shuffled):
+        if len(some) == 1:
+            return some[0]
+    return None
+
+
+def _is_loader(call: ast.Call) -> bool:
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name == "DataLoader" and bool(call.args or call.keywords)
+
+
+def _shuffles(call: ast.Call) -> bool:
+    return any(
+        keyword.arg in ("sampler", "batch_sampler")
+        or (keyword.arg == "shuffle" and getattr(keyword.value, "value", None) is True)
+        for keyword in call.keywords
+    )
+
+
+def _name_in(tree: ast.Module, call: ast.Call, word: str) -> bool:
+    """True when the call's value goes to a variable whose name has the word in it."""
+    return any(
+        word in ast.unparse(target).lower()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and node.value is call
+        for target in node.targets
+    )
+
+
+def with_keywords(
+    source: str, call: ast.Call, keywords: dict[str, str], others: Sequence[Edit] = ()
+) -> str:
+    """The source with these arguments set in the call, the other edits, and all else as it was."""
+    data = source.encode()
+    offset = offsets(source)
+    edits: list[Edit] = list(others)
+    new = dict(keywords)
+    for keyword in call.keywords:
+        if keyword.arg in new:
+            value = keyword.value
+            begin = offset(value.lineno, value.col_offset)
+            end = offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
+            edits.append((begin, end, new.pop(keyword.arg).encode()))
+    # What is the default needs no line of its own.
+    new = {name: value for name, value in new.items() if value not in ("None", "False")} | (
+        {"in_order": "False"} if new.get("in_order") == "False" else {}
+    )
+    if new:
+        edits.append(_addition(data, call, new, offset))
+    for begin, end, text in sorted(edits, reverse=True):
+        data = data[:begin] + text + data[end:]
+    return data.decode()
+
+
+def _addition(data: bytes, call: ast.Call, new: dict[str, str], offset: Offset) -> Edit:
+    """The further arguments, behind the last one, as it is laid out."""
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    last = max(nodes, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+    end = offset(last.end_lineno or last.lineno, last.end_col_offset or 0)
+    closing = offset(call.end_lineno or call.lineno, call.end_col_offset or 0) - 1
+    words = [f"{name}={value}" for name, value in new.items()]
+    on_one = ", ".join(("", *words)).encode()
+    before = data.rfind(b"\n", 0, end) + 1
+    first = min(node.col_offset for node in nodes if node.lineno == last.lineno)
+    has_lines = last.lineno > call.lineno and b"\n" in data[end:closing]
+    is_one_a_line = len({node.lineno for node in nodes}) == len(nodes) > 1
+    if has_lines and (is_one_a_line or end - before + len(on_one) > _LONGEST_LINE):
+        return end, end, "".join(f",\n{' ' * first}{word}" for word in words).encode()
+    return end, end, on_one

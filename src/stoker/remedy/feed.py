@@ -1,0 +1,158 @@
+"""One pass of the script over a loader: batches under its own settings or the remedies.
+
+The way may change between two batches; samples and their order stay the script's. Where the
+remedies fail the batches in flight are made again as the script would have made them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from stoker.remedy.indices import Indices
+from stoker.remedy.supply import Supply
+from stoker.remedy.trial import Way
+
+
+class Course(Protocol):
+    """What a feed is told, and tells."""
+
+    @property
+    def way(self) -> Way:
+        """How the next batches should be loaded."""
+        ...
+
+    def supply(self, way: Way) -> Supply:
+        """The loader for a way."""
+        ...
+
+    def started(self, way: Way, seconds: float) -> None:
+        """From iter() to the first batch."""
+        ...
+
+    def stepped(self, way: Way, seconds: float) -> None:
+        """From batch to batch, within a stretch of one way."""
+        ...
+
+    def asked(self) -> bool:
+        """The script asks for a batch; True when what is on its way has become another."""
+        ...
+
+    def gave(self, way: Way, entry: Any, batch: Any) -> None:
+        """The script gets this batch now."""
+        ...
+
+    def failed(self, error: BaseException) -> bool:
+        """The remedied loader raised; True when the script's own takes over."""
+        ...
+
+
+class Feed(Iterator[Any]):
+    """The iterator that the script gets."""
+
+    _inner: Iterator[Any] = iter(())
+
+    def __init__(
+        self, course: Course, indices: Indices, length: int | None, *, base: Any | None, waits: bool
+    ) -> None:
+        """`base`: a generator for the first iterator's base seed. `waits`: nothing is taken from
+        the sampler before the first batch is asked for.
+        """
+        self._course = course
+        self._indices = indices
+        self._length = length
+        self._began: float | None = time.perf_counter()
+        self._returned: float | None = None
+        self._is_over = False
+        self._way = course.way
+        self._base = base
+        self._is_begun = not waits
+        if self._is_begun:
+            self._inner = self._begin(base)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError("the script's sampler has no length")
+        return self._length
+
+    @property
+    def is_over(self) -> bool:
+        """True when the epoch was taken to its end."""
+        return self._is_over
+
+    def __next__(self) -> Any:
+        if self._is_over:
+            raise StopIteration
+        if not self._is_begun:
+            self._is_begun = True
+            self._way = self._course.way
+            self._inner = self._begin(self._base)
+        if self._course.asked() and self._way is not self._course.way:
+            self._switch()
+        batch = self._fetch()
+        now = time.perf_counter()
+        if self._began is not None:
+            self._course.started(self._way, now - self._began)
+            self._began = None
+        elif self._returned is not None:
+            self._course.stepped(self._way, now - self._returned)
+        self._returned = now
+        flying = self._indices.in_flight
+        self._course.gave(self._way, flying[0] if flying else None, batch)
+        self._indices.delivered()
+        if self._course.way is not self._way:
+            self._indices.close()  # what is on its way still arrives; then the other way begins
+        return batch
+
+    def close(self) -> None:
+        """The script has let go of the epoch."""
+        self._is_over = True
+        inner, self._inner = self._inner, iter(())
+        _end(inner, "leave", "close")
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _fetch(self) -> Any:
+        while True:
+            try:
+                return next(self._inner)
+            except StopIteration:
+                if self._indices.is_over or self._course.way is self._way:
+                    self.close()
+                    raise
+            except Exception as error:
+                if self._way is Way.OWN or not self._course.failed(error):
+                    raise
+            self._switch()
+
+    def _switch(self) -> None:
+        inner, self._inner = self._inner, iter(())
+        _end(inner, "close")
+        self._indices.reopen()
+        self._way = self._course.way
+        self._returned = None  # the step across the change belongs to neither
+        self._inner = self._begin(None)
+
+    def _begin(self, base: Any | None) -> Iterator[Any]:
+        try:
+            return self._course.supply(self._way).begin(self._indices, base)
+        except Exception as error:
+            if self._way is Way.OWN or not self._course.failed(error):
+                raise
+            self._indices.reopen()
+            self._way = Way.OWN
+            return self._course.supply(Way.OWN).begin(self._indices, None)
+
+
+def _end(inner: Iterator[Any], *ways: str) -> None:
+    """By the first of these methods that it has; torch's own iterators end when forgotten."""
+    for way in ways:
+        end = getattr(inner, way, None)
+        if end is not None:
+            end()
+            return

@@ -1,0 +1,47 @@
+"""What `stoker run` tells the processes of the script: one variable of their environment.
+
+No file is written for it, so that nothing is left whatever ends them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from stoker.remedy.request import Request
+from stoker.remedy.trial import WINDOW_S
+
+VARIABLE = "STOKER_RUN"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The remedies and what is known beforehand about the loop that they are for."""
+
+    requests: tuple[Request, ...]
+    baseline_s: float | None = None  # of a step as the script has it, epoch boundaries included
+    dataset: str | None = None  # the class of the training data set; None: any that trains
+    batch_bytes: int | None = None
+    window_s: float = WINDOW_S  # of one stretch in which the remedies are tried
+    checked_batches: int = 0  # compared with what the script's own loader gives
+    script: str | None = None  # its absolute path; None for a module or launcher
+    json: str | None = None  # where the account goes
+    is_quiet: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    def to_environment(self) -> dict[str, str]:
+        """The variable that carries them."""
+        return {VARIABLE: json.dumps(asdict(self), separators=(",", ":"))}
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Orders | None:
+        """The orders that this process was started with; None without."""
+        text = environ.get(VARIABLE)
+        if text is None:
+            return None
+        fields = json.loads(text)
+        fields["requests"] = tuple(Request(**one) for one in fields["requests"])
+        fields["notes"] = tuple(fields["notes"])
+        return cls(**fields)
