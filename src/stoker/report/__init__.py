@@ -1,0 +1,1 @@
+"""How a diagnosis is shown. Computes nothing: two reports cannot disagree."""
