@@ -1,0 +1,1 @@
+"""Profile and Forecast in, Diagnosis out: ledger, verdict, ranked fixes."""

@@ -1,0 +1,225 @@
+"""Why a starved run starves: each cause is a short rule that reads the legs which isolate it.
+
+Rules are asked in order, the first that holds gives the verdict; each says what it saw.
+"""
+
+from __future__ import annotations
+
+from stoker.diagnose import deficit
+from stoker.diagnose.facts import Facts
+from stoker.diagnose.judgement import Finding, Judgement, Rule, row
+from stoker.diagnose.wording import cores, ms, percent
+from stoker.records.diagnosis import Part, VerdictCode
+
+# Workers this busy hold all the cores they may use; the rest is what the training process and the
+# kernel take from a core that is said to be full.
+_FULL = 0.80
+# An item this quick and this small is made of calls, not of data: 4 KB are copied in 1 µs.
+_ITEM_S = 500e-6
+_ITEM_BYTES = 4096
+# A wait is a matter of computing when the CPU is in use for most of it, not of storage or a pause.
+_COMPUTING = 0.5
+# Stalls are waits: they make up most of what the loop takes beyond the step beside a busy loader.
+_WAITED = 0.5
+# A sample of so many times the usual cost, or a wait as long as so many steps, stalls a loop by
+# itself: on healthy loaders both stayed below half of this.
+_UNEVEN_SAMPLE = 10.0
+_UNEVEN_WAIT = 2.0
+# A second cause is worth a word from this share of the step on.
+_SECOND_SHARE = 0.10
+
+
+def find_starvation(facts: Facts, findings: list[Finding]) -> Judgement:
+    """The cause of the largest part of the loss; further large parts as secondary causes."""
+    first = findings[0]
+    judgement = _cause_of(facts, first)
+    others = tuple(
+        dict.fromkeys(
+            _cause_of(facts, finding).code
+            for finding in findings[1:]
+            if finding.share >= _SECOND_SHARE
+        )
+    )
+    return Judgement(
+        code=judgement.code,
+        sentence=judgement.sentence,
+        evidence=judgement.evidence,
+        kind=judgement.kind,
+        secondary=tuple(
+            code for code in others if code not in (judgement.code, VerdictCode.INCONCLUSIVE)
+        ),
+    )
+
+
+def _cause_of(facts: Facts, finding: Finding) -> Judgement:
+    for rule in _RULES[finding.part]:
+        judgement = rule(facts)
+        if judgement is not None:
+            return judgement
+    return _unexplained(facts, finding)
+
+
+# -- W = 0 -----------------------------------------------------------------------------------------
+
+
+def _serial(facts: Facts) -> Judgement | None:
+    evidence = [
+        row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R"),
+    ]
+    if facts.alone is not None:
+        evidence.append(
+            row("a batch from the loader alone", facts.alone.period, "waits as long", "L")
+        )
+    return Judgement(
+        code=VerdictCode.SERIAL_LOADER,
+        sentence=(
+            f"Loading runs inside the training process: each step waits {ms(facts.waits)} for its "
+            f"batch and then computes for {ms(facts.on_host)}. "
+            f"{percent(facts.lost_share.median)} of the time the device has nothing to do, "
+            "while loading and computing could go on side by side."
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _per_item(facts: Facts) -> Judgement | None:
+    """Each item costs microseconds of Python, whatever its size."""
+    size, cpu = facts.sample_bytes, facts.load_cpu_s
+    if size is None or cpu is None or facts.loader.random_op is not None:
+        return None
+    each = cpu / facts.batch_size
+    if each > _ITEM_S or size > _ITEM_BYTES or cpu < _COMPUTING * facts.waits.median:
+        return None
+    against = f"{size:.0f} bytes each"
+    return Judgement(
+        code=VerdictCode.PER_ITEM_OVERHEAD,
+        sentence=(
+            f"Each of the {facts.batch_size} items of a batch costs {each * 1e6:.0f} µs of Python "
+            f"for {size:.0f} bytes: the cost is per item, not per byte, and workers would add the "
+            "hand-over to it."
+        ),
+        evidence=(
+            row("CPU time of an item", each, against, "L"),
+            row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R"),
+        ),
+    )
+
+
+# -- other parts
+
+
+def _is_uneven(facts: Facts) -> bool:
+    """Single samples, or single waits, that are out of all proportion.
+
+    Waits of a machine that is busy with something else are many and small.
+    """
+    slowest, trend = facts.profile.slowest, facts.profile.trend
+    slow = slowest[0].wall_s if slowest else 0.0
+    if trend is not None and trend.median_s and slow >= _UNEVEN_SAMPLE * trend.median_s:
+        return True
+    longest = facts.profile.longest_wait_s
+    return longest is not None and longest >= _UNEVEN_WAIT * facts.contended.median
+
+
+def _stalls(facts: Facts) -> Judgement | None:
+    """The loader is fast enough on average, but single batches come late."""
+    if facts.produce is None or facts.alone is None:
+        return None
+    if facts.alone.period.median > facts.contended.median or not _is_uneven(facts):
+        return None
+    if facts.waits.median < _WAITED * (facts.inside.median - facts.contended.median):
+        return None  # the step itself took longer: another process, a busy machine
+    return Judgement(
+        code=VerdictCode.VARIANCE_STALLS,
+        sentence=(
+            f"A batch takes {ms(facts.alone.period)} on average and the step "
+            f"{ms(facts.contended)}: the loader has the capacity, but it delivers unevenly. Slow "
+            f"batches hold up those behind them, {ms(facts.waits)} a step."
+        ),
+        evidence=(
+            row("a batch from the loader alone", facts.alone.period, "shorter than C", "L"),
+            row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R"),
+        ),
+    )
+
+
+def _crowded(facts: Facts) -> Judgement | None:
+    """Workers and the step need more cores together than the job owns."""
+    main = facts.profile.legs["C"].main_cpu_s if "C" in facts.profile.legs else None
+    if facts.load_cpu_s is None or main is None:
+        return None
+    wanted = (facts.load_cpu_s + main.median) / facts.contended.median
+    if wanted < _FULL * facts.cores_usable:
+        return None
+    judgement = deficit.saturated(facts)
+    if judgement is None:
+        return None
+    against = f"{cores(facts.cores_usable)} owned"
+    return Judgement(
+        code=judgement.code,
+        kind=judgement.kind,
+        sentence=(
+            f"Busy workers slow the step itself from {ms(facts.on_host)} to {ms(facts.contended)}: "
+            f"together they want {cores(wanted)} cores of {cores(facts.cores_usable)}."
+        ),
+        evidence=(*judgement.evidence, row("cores wanted together", wanted, against, "C", "cores")),
+    )
+
+
+# -- the other parts -------------------------------------------------------------------------------
+
+
+def _delivery(facts: Facts) -> Judgement | None:
+    if facts.on_host is facts.device:
+        return None
+    return Judgement(
+        code=VerdictCode.DELIVERY_BOUND,
+        sentence=(
+            f"The step takes {ms(facts.on_host)} on batches that lie on the host and "
+            f"{ms(facts.device)} on batches that are on the device already: the copy is not "
+            "overlapped with the step."
+        ),
+        evidence=(row("the step on batches on the host", facts.on_host, "D", "H"),),
+    )
+
+
+def _boundary(facts: Facts) -> Judgement | None:
+    epochs = facts.profile.epochs
+    if epochs is None or epochs.edge_s is None:
+        return None
+    return Judgement(
+        code=VerdictCode.EPOCH_BOUNDARY,
+        sentence=(
+            f"Inside an epoch a step takes {ms(facts.inside)}, but each epoch boundary costs "
+            f"{ms(epochs.edge_s)}: over {epochs.batches} batches that is {ms(facts.edge)} a step. "
+            "The workers are started anew each time."
+        ),
+        evidence=(
+            row("an epoch boundary", epochs.edge_s, f"a step {ms(facts.inside)}", "R"),
+            row("a step, boundaries included", facts.real, f"inside {ms(facts.inside)}", "R"),
+        ),
+    )
+
+
+def _unexplained(facts: Facts, finding: Finding) -> Judgement:
+    return Judgement(
+        code=VerdictCode.INCONCLUSIVE,
+        sentence=(
+            f"{percent(finding.share)} of the step is lost to {finding.part} "
+            f"({ms(finding.seconds)}), and no leg that was run tells why. A longer run may: "
+            "--budget 90."
+        ),
+        evidence=(
+            row(f"{finding.part} in the ledger", finding.seconds, f"R {ms(facts.real)}", "R"),
+        ),
+    )
+
+
+_RULES: dict[Part, tuple[Rule, ...]] = {
+    Part.SERIAL: (deficit.amplified, _per_item, _serial),
+    Part.RATE_DEFICIT: deficit.RULES,
+    Part.TRANSFER: (_delivery,),
+    Part.CONTENTION: (deficit.oversubscribed, _crowded),
+    Part.EPOCH_EDGE: (_boundary,),
+    Part.JITTER: (_stalls,),
+}

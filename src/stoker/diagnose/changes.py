@@ -1,0 +1,242 @@
+"""What each fix changes in a scenario, and what it leaves.
+
+A change returns None where the fix does not apply, or where nothing that was measured lets us say
+what it would give.
+"""
+
+from __future__ import annotations
+
+from stoker.diagnose.case import Case, scaled, with_loader, with_machine, with_work
+from stoker.diagnose.worker_counts import measured_leg
+from stoker.records.profile import LegCode
+from stoker.records.scenario import Resource, Scenario
+from stoker.stats import Spread
+
+# A store asked once for a shard of many samples waits this share of what one request a sample
+# costs: 20 samples a request is what even small shards (4 MB of 200 KB pictures) hold.
+_SHARD_WAIT = 0.05
+# A sample from a pack costs a copy and the collation; 5 % of the work is what remained of it for
+# decoded pictures read from the page cache (0.2 of 4 ms).
+PACKED_SHARE = 0.05
+# What is left of per-item work when a batch is fetched in one call; a twentieth is what a numpy
+# take and one conversion cost of 128 single rows (0.03 of 0.65 ms).
+_BATCHED_SHARE = 0.05
+_COLLATION_WORTH = 0.2
+# Batches this many times as large are what the fix of a fixed cost is forecast for.
+BATCH_FACTOR = 4
+_OPENING_WORTH = 0.3
+# A batch below this is handed over in a fraction of a millisecond whatever its type.
+_LARGE_BYTES = 2_000_000
+_UINT8_SHARE = 0.25
+# Share of the memory now available that a cache of samples may take.
+_CACHE_SHARE = 0.5
+
+
+# -- the work on a sample --------------------------------------------------------------------------
+
+
+def stored_once(case: Case) -> Scenario | None:
+    """Everything before the first random operation is done once and read back."""
+    redone = case.facts.redone_share
+    if redone is None:
+        return None
+    left = redone + (1 - redone) * PACKED_SHARE
+    return with_work(case.scenario, stages=scaled(case.scenario, left))
+
+
+def fits_in_memory(case: Case) -> bool | None:
+    """Whether all samples, decoded, fit into half of the memory that is available."""
+    facts = case.facts
+    samples, room = facts.loader.samples, facts.host.memory_available_bytes
+    if samples is None or room is None or not facts.loader.batch_bytes:
+        return None
+    each = facts.loader.batch_bytes / facts.loader.batch_size
+    copies = max(1, facts.workers)  # a worker's cache is its own
+    return samples * each * copies <= _CACHE_SHARE * room
+
+
+def cache_ram(case: Case) -> Scenario | None:
+    """As stored once, where all decoded samples fit into memory."""
+    return stored_once(case) if fits_in_memory(case) else None
+
+
+def device_augment(case: Case) -> Scenario | None:
+    """What comes after the first random operation moves to the device."""
+    random = case.facts.random_share
+    if random is None or random < 0.2:
+        return None
+    return with_work(case.scenario, stages=scaled(case.scenario, 1 - random))
+
+
+# -- storage ---------------------------------------------------------------------------------------
+
+
+def shard(case: Case) -> Scenario | None:
+    """One request for a shard of many samples in place of one for each."""
+    stages = scaled(case.scenario, _SHARD_WAIT, Resource.STORAGE)
+    return with_work(case.scenario, stages=stages, reads=_SHARD_WAIT)
+
+
+def cache_local(case: Case) -> Scenario | None:
+    """A local disk: a tenth of a millisecond a file, which is less than a shard's share here."""
+    return shard(case)
+
+
+# -- cores, epochs, delivery -----------------------------------------------------------------------
+
+
+def more_cores(case: Case) -> Scenario | None:
+    """All cores of the machine that the job does not own yet."""
+    online = float(case.facts.host.cpus_online)
+    if case.facts.host.quota is None and online <= case.scenario.machine.cores:
+        return None
+    needed = case.facts.cores_needed or online
+    given = max(case.scenario.machine.cores, min(online, needed + 1))
+    freed = with_machine(case.scenario, cores=given)
+    if case.facts.host.throttled_share > 0:
+        # Time in which a quota stopped the workers looks like waiting for storage; it ends with it.
+        freed = with_work(freed, stages=scaled(freed, 0.0, Resource.STORAGE))
+    loader = freed.loader
+    # What workers lost by sharing too few cores they get back with cores of their own.
+    workers = max(loader.workers, round(given))
+    return with_loader(freed, workers=workers, efficiency=max(loader.efficiency, 0.9))
+
+
+def masks_differ(case: Case) -> bool:
+    """The workers may run on fewer cores than their parent."""
+    mask = case.facts.host.worker_affinity
+    return mask is not None and mask < case.facts.host.affinity
+
+
+def persistent(case: Case) -> Scenario | None:
+    """Workers live on from epoch to epoch."""
+    if case.facts.workers == 0 or case.facts.loader.persistent_workers:
+        return None
+    # What remains of a boundary is the time until the first batch is there, one batch's work.
+    alone = case.facts.alone
+    epochs = case.facts.profile.epochs
+    if alone is None or epochs is None or not epochs.batches:
+        return None
+    fill = alone.period.median * max(1, case.facts.workers) / epochs.batches
+    edge = case.scenario.workload.epoch_edge_s
+    left = min(1.0, fill / edge.median) if edge.median > 0 else 1.0
+    return with_work(case.scenario, epoch_edge_s=edge.scaled(left))
+
+
+def flat(case: Case) -> Scenario | None:
+    """Memory is what it mends; the step stays as it is."""
+    return case.scenario
+
+
+def one_thread(case: Case) -> Scenario | None:
+    """The loader's measured period with one native thread a worker."""
+    leg = case.facts.profile.leg(LegCode.ONE_THREAD)
+    return measured_leg(case, leg) if leg is not None else None
+
+
+def without_items(case: Case) -> Scenario | None:
+    """One call a batch: what is left of the work is the copy."""
+    return with_work(case.scenario, stages=scaled(case.scenario, _BATCHED_SHARE))
+
+
+def vectorised(case: Case) -> Scenario | None:
+    """Collation without a loop over elements."""
+    share = case.facts.collate_share
+    if share is None or share < _COLLATION_WORTH:
+        return None
+    return with_work(case.scenario, stages=scaled(case.scenario, 1 - share))
+
+
+def read_once(case: Case) -> Scenario | None:
+    """A group of samples is read and unpacked once for all that are taken from it."""
+    read = case.facts.loader.read_amplification
+    if read is None:
+        return None
+    left = max(_BATCHED_SHARE, case.facts.batch_size / read / case.facts.batch_size)
+    computing = with_work(case.scenario, stages=scaled(case.scenario, left))
+    return with_work(computing, stages=scaled(computing, left, Resource.STORAGE))
+
+
+def smaller_payload(case: Case) -> Scenario | None:
+    """A quarter of the bytes (uint8 for float32) to hand over and to copy."""
+    facts = case.facts
+    if facts.loader.batch_bytes < _LARGE_BYTES:
+        return None
+    less = with_work(
+        case.scenario, transfer_s=case.scenario.workload.transfer_s.scaled(_UINT8_SHARE)
+    )
+    if facts.alone is None or facts.null is None or not facts.workers:
+        return less
+    saved = min(1.0, (1 - _UINT8_SHARE) * facts.null.period.median / facts.alone.period.median)
+    quicker = with_work(less, stages=scaled(less, 1 - saved))
+    return with_loader(quicker, hand_off_s=quicker.loader.hand_off_s * _UINT8_SHARE)
+
+
+def kept_open(case: Case) -> Scenario | None:
+    """Files and archives are opened once a worker, not once a sample."""
+    share = case.facts.open_share
+    if share < _OPENING_WORTH:
+        return None
+    opened = with_work(case.scenario, stages=scaled(case.scenario, 1 - share))
+    return with_work(opened, stages=scaled(opened, 1 - share, Resource.STORAGE))
+
+
+def flat_storage(case: Case) -> Scenario | None:
+    """Objects become arrays; nothing that the closed form knows changes."""
+    return None if case.facts.is_short_of_shm else case.scenario
+
+
+def larger_shm(case: Case) -> Scenario | None:
+    """Room for the batches that lie ready; the step stays as it is."""
+    return case.scenario if case.facts.is_short_of_shm else None
+
+
+def side_by_side(case: Case) -> Scenario | None:
+    """Without the read-back host and device work at the same time: the longer one is the step."""
+    launch = case.facts.launch_s
+    device = case.scenario.workload.device_s
+    if launch is None or device.median <= 0:
+        return None
+    longer = max(launch, device.median - launch)
+    return with_work(case.scenario, device_s=device.scaled(longer / device.median))
+
+
+def without_python(case: Case) -> Scenario | None:
+    """The script's own Python inside the step done elsewhere, or rarely."""
+    inside = case.facts.profile.inside
+    if inside is None:
+        return None
+    device = case.scenario.workload.device_s
+    return with_work(
+        case.scenario,
+        device_s=device.scaled(1 - inside.python),
+        contention_s=Spread.exact(0.0),
+        training_cpu_s=Spread.exact(0.0),
+    )
+
+
+def larger_batch(case: Case) -> Scenario | None:
+    """The launches of a step stay what they are; only the device's share grows with the batch."""
+    launch = case.facts.launch_s
+    work = case.scenario.workload
+    if launch is None or work.device_s.median <= 0:
+        return None
+    fixed = min(1.0, launch / work.device_s.median)
+    factor = fixed + (1 - fixed) * BATCH_FACTOR
+    return with_work(
+        case.scenario,
+        batch_size=work.batch_size * BATCH_FACTOR,
+        device_s=work.device_s.scaled(factor),
+    )
+
+
+def deeper_queue(case: Case) -> Scenario | None:
+    """A queue that evens out what comes late leaves the longer of loader and step."""
+    return case.scenario
+
+
+def pinned_async(case: Case) -> Scenario | None:
+    """The copy to the device goes on while the step before it runs."""
+    if case.scenario.workload.transfer_s.median <= 0:
+        return None
+    return with_loader(case.scenario, transfer_overlapped=True)

@@ -1,0 +1,338 @@
+"""FIXES: what can be done, each with the change of the scenario that it is forecast by.
+
+A fix's gain is `pipeline.gain(before, after)` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker.diagnose.case import Case
+from stoker.diagnose.changes import (
+    BATCH_FACTOR,
+    cache_local,
+    cache_ram,
+    deeper_queue,
+    device_augment,
+    flat,
+    flat_storage,
+    kept_open,
+    larger_batch,
+    larger_shm,
+    masks_differ,
+    more_cores,
+    one_thread,
+    persistent,
+    pinned_async,
+    read_once,
+    shard,
+    side_by_side,
+    smaller_payload,
+    stored_once,
+    vectorised,
+    without_items,
+    without_python,
+)
+from stoker.diagnose.wording import cores
+from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
+from stoker.records.diagnosis import FixCode
+from stoker.records.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One thing that can be done; effort 1 a setting, 2 a few lines, 3 other data or machines."""
+
+    code: FixCode
+    title: str | Callable[[Case], str]
+    effort: int
+    after: Callable[[Case], Scenario | None]
+    how: str | Callable[[Case], str]
+    costs: str
+    preconditions: tuple[str, ...] = ()
+
+    def title_for(self, case: Case) -> str:
+        """What the fix is, in the words of this run."""
+        return self.title if isinstance(self.title, str) else self.title(case)
+
+
+def _how_to_pack(case: Case) -> str:
+    """The command, and where the cut is when the doctor saw a random operation."""
+    loader = case.facts.profile.loader
+    first_random = loader.random_op if loader else None
+    stays = f"{first_random} and what follows it" if first_random else "what is random"
+    if loader is None or loader.iterable or loader.watched is not None:
+        return (
+            "stoker pack DATA PACK stores samples as they are before the first random operation "
+            f"({stays} stays); --plan first says what it gives"
+        )
+    cut = f" ({loader.cut})" if loader.cut else f" ({stays} stays)"
+    return (
+        "stoker pack --from DIAGNOSIS PACK stores samples as they are before the first random "
+        f"operation{cut}; stoker run --apply pack=PACK then reads them"
+    )
+
+
+FIXES: tuple[Fix, ...] = (
+    Fix(
+        code=FixCode.OVERLAP,
+        title=lambda case: (
+            "make the next batch while the step runs"
+            if case.facts.loader.watched
+            else "load in worker processes while the step runs"
+        ),
+        effort=1,
+        after=overlap,
+        how=lambda case: (
+            "a thread or process that fills a queue.Queue(2), or the library's own: .prefetch(2)"
+            if case.facts.loader.watched
+            else f"DataLoader(…, num_workers={best_workers(case)})"
+        ),
+        costs="memory of the worker processes",
+        preconditions=(
+            "the data set can be pickled or forked",
+            "the order of random numbers changes",
+        ),
+    ),
+    Fix(
+        code=FixCode.WORKERS,
+        title="more worker processes",
+        effort=1,
+        after=more_workers,
+        how=lambda case: f"DataLoader(…, num_workers={best_workers(case)})",
+        costs="memory of the worker processes",
+        preconditions=("shared memory and RAM for the further workers",),
+    ),
+    Fix(
+        code=FixCode.FEWER_WORKERS,
+        title="fewer worker processes",
+        effort=1,
+        after=fewer_workers,
+        how=lambda case: f"DataLoader(…, num_workers={fewest(case)})",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.PACK,
+        title="store once what gives the same result each time, and read that",
+        effort=3,
+        after=stored_once,
+        how=_how_to_pack,
+        costs="disk space, and one pass over the data",
+        preconditions=("the deterministic part does not change between runs",),
+    ),
+    Fix(
+        code=FixCode.CACHE_RAM,
+        title="keep decoded samples in memory",
+        effort=2,
+        after=cache_ram,
+        how="keep what comes before the first random operation in a shared array",
+        costs="memory for all samples",
+        preconditions=("all decoded samples fit into memory",),
+    ),
+    Fix(
+        code=FixCode.DEVICE_AUGMENT,
+        title="do the random operations on the device, on whole batches",
+        effort=2,
+        after=device_augment,
+        how="return uint8 from the data set and augment the batch after .to(device)",
+        costs="a little time on the device",
+        preconditions=("the operations exist for batches on the device",),
+    ),
+    Fix(
+        code=FixCode.SHARD,
+        title="few large files, read in sequence",
+        effort=3,
+        after=shard,
+        how="write samples into shards of 100 MB or more; shuffle shards and a window",
+        costs="disk space for a copy, and one pass over the data",
+    ),
+    Fix(
+        code=FixCode.CACHE_LOCAL,
+        title="copy the files to a local disk on first use",
+        effort=2,
+        after=cache_local,
+        how="read through a local copy; the first epoch is as slow as now",
+        costs="local disk space for the data set",
+    ),
+    Fix(
+        code=FixCode.CPU_ALLOCATION,
+        title="get more cores from the launcher, scheduler or container",
+        effort=2,
+        after=more_cores,
+        how=lambda case: (
+            f"ask for {cores(max(1.0, (case.facts.cores_needed or 0.0) + 1))} cores "
+            f"(now {cores(case.facts.cores_usable)}): --cpus-per-task, cpu limit, taskset"
+        ),
+        costs="cores",
+    ),
+    Fix(
+        code=FixCode.PERSISTENT_WORKERS,
+        title="keep the workers between epochs",
+        effort=1,
+        after=persistent,
+        how="DataLoader(…, persistent_workers=True)",
+        costs="memory of the workers between epochs",
+        preconditions=("nothing in the data set must be made anew for each epoch",),
+    ),
+    Fix(
+        code=FixCode.NATIVE_THREADS,
+        title="one native thread in each worker",
+        effort=1,
+        after=one_thread,
+        how="worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(1); OMP_NUM_THREADS=1",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.BATCHED_FETCH,
+        title="fetch a whole batch in one call",
+        effort=2,
+        after=without_items,
+        how="give the data set __getitems__(indices), or index arrays with a BatchSampler",
+        costs="nothing",
+        preconditions=("the data can be indexed by many positions at once",),
+    ),
+    Fix(
+        code=FixCode.VECTORISE_COLLATE,
+        title="build the batch from arrays, not element by element",
+        effort=2,
+        after=vectorised,
+        how="return numpy arrays from the data set; torch.from_numpy(numpy.stack(…)) in collate_fn",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.ACCESS_PATTERN,
+        title="take all that is needed from a group while it is unpacked",
+        effort=2,
+        after=read_once,
+        how="shuffle groups, and samples within a few groups kept in memory",
+        costs="memory for a few groups; samples of a batch are more alike",
+    ),
+    Fix(
+        code=FixCode.RECHUNK,
+        title="store in units of what is read at once",
+        effort=3,
+        after=read_once,
+        how="write the data anew in groups of about a batch",
+        costs="disk space, and one pass over the data",
+    ),
+    Fix(
+        code=FixCode.RESTORE_AFFINITY,
+        title="give the workers the mask of their parent",
+        effort=1,
+        after=lambda case: more_cores(case) if masks_differ(case) else None,
+        how="worker_init_fn: os.sched_setaffinity(0, mask of the parent)",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.PREFETCH_DEPTH,
+        title="a deeper queue of ready batches",
+        effort=1,
+        after=deeper_queue,
+        how=lambda case: (
+            f"DataLoader(…, prefetch_factor={4 * (case.facts.loader.prefetch_factor or 2)})"
+        ),
+        costs="shared memory for the batches that lie ready",
+        preconditions=("shared memory for the deeper queue",),
+    ),
+    Fix(
+        code=FixCode.UNORDERED,
+        title="take batches in the order in which they are finished",
+        effort=1,
+        after=deeper_queue,
+        how="DataLoader(…, in_order=False)",
+        costs="the order of batches changes from run to run",
+    ),
+    Fix(
+        code=FixCode.SYNC_LESS,
+        title="read results back rarely",
+        effort=1,
+        after=side_by_side,
+        how="keep the loss on the device (loss.detach()), and read it every 50 steps",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.HOST_WORK_LESS,
+        title="do the host's work in the loop rarely, or vectorised",
+        effort=2,
+        after=without_python,
+        how="compute the metric on tensors, or every 50 steps",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.METRIC_ON_DEVICE,
+        title="compute the metric on the device",
+        effort=2,
+        after=without_python,
+        how="(predicted == wanted).sum() stays a tensor; read it once an epoch",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.LARGER_BATCH,
+        title="a larger batch spreads the fixed cost of a step",
+        effort=1,
+        after=larger_batch,
+        how=lambda case: f"batch_size={case.facts.batch_size * BATCH_FACTOR}",
+        costs="device memory; the learning rate must follow",
+        preconditions=("training still converges at the larger batch",),
+    ),
+    Fix(
+        code=FixCode.SMALLER_PAYLOAD,
+        title="fewer bytes to hand over",
+        effort=2,
+        after=smaller_payload,
+        how="return uint8 from the data set; convert and normalise on the device",
+        costs="the conversion on the device",
+    ),
+    Fix(
+        code=FixCode.REOPEN_HANDLE,
+        title="open a file or archive once in each worker",
+        effort=2,
+        after=kept_open,
+        how="keep the handle in the data set, opened on the first sample of each worker",
+        costs="open files; a handle must not be shared over fork",
+    ),
+    Fix(
+        code=FixCode.SHM_SIZE,
+        title="a larger shared-memory file system",
+        effort=1,
+        after=larger_shm,
+        how="docker run --shm-size=…, or an emptyDir of medium Memory at /dev/shm",
+        costs="memory, as far as it is used",
+    ),
+    Fix(
+        code=FixCode.FLAT_STORAGE,
+        title="flat arrays in place of many Python objects",
+        effort=2,
+        after=flat_storage,
+        how="one bytes buffer with offsets, or numpy arrays; they are never copied by reading",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.CHECK_CLOCKS,
+        title="look at clocks, temperature and other load",
+        effort=1,
+        after=flat,
+        how="nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.CHECK_PEER,
+        title="look at the loader of the slowest rank",
+        effort=1,
+        after=flat,
+        how="stoker doctor -- torchrun … measures every rank",
+        costs="nothing",
+    ),
+    Fix(
+        code=FixCode.PINNED_ASYNC,
+        title="pinned memory, asynchronous copy, next batch early: as one change",
+        effort=2,
+        after=pinned_async,
+        how=(
+            "DataLoader(…, pin_memory=True); batch.to(device, non_blocking=True) for the next "
+            "batch before the step of this one"
+        ),
+        costs="pinned memory for two batches",
+    ),
+)

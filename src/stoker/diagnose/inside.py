@@ -1,0 +1,246 @@
+"""Causes that lie inside the step, or beside the loop: asked when loading is not to blame.
+
+Each rule says how much of the step its fix could win, so that the judge can weigh it against what
+loading costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.diagnose.facts import Facts
+from stoker.diagnose.judgement import Judgement, row
+from stoker.diagnose.peers import find_peer
+from stoker.diagnose.wording import ms, percent
+from stoker.records.diagnosis import VerdictCode
+from stoker.records.profile import StepInside
+
+# Below these shares of the step nothing is said: a run differs by as much from the next.
+_READ_BACK = 0.15
+_SAVED = 0.08
+_PYTHON = 0.20
+# On a core for most of the step, the host is what the device waits for.
+_LAUNCHING = 0.60
+_DRIFT = 1.10
+_REAL_DRIFT = 1.05
+_FOREIGN = 0.10  # other processes on this share of the cores explain a drift as well
+_VALIDATION = 0.40
+# Workers touch some pages of the interpreter's own all the time: 4 to 10 kB a batch on the cases.
+_GROWTH_BYTES = 32_000
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A judgement, and the share of the step that mending it could win; 1 goes before all else."""
+
+    judgement: Judgement
+    share: float
+
+
+def find_inside(facts: Facts) -> Weighed | None:
+    """The first rule that holds, what ends a run before what slows it."""
+    for rule in _RULES:
+        found = rule(facts)
+        if found is not None:
+            return found
+    return None
+
+
+def _where(inside: StepInside, state: str) -> str:
+    """The line of the script that was met most often in a state."""
+    place = next((place for place in inside.places if place.state == state), None)
+    if place is None:
+        return ""
+    return f" ({place.file.rpartition('/')[2]}:{place.line}, {place.function})"
+
+
+def _host_work(facts: Facts) -> Weighed | None:
+    """Python of the script itself keeps the training thread on a core inside the step."""
+    inside = facts.profile.inside
+    if inside is None or inside.python < _PYTHON:
+        return None
+    seconds = inside.python * facts.device.median
+    return Weighed(
+        Judgement(
+            code=VerdictCode.HOST_WORK,
+            sentence=(
+                f"For {ms(seconds)} of the {ms(facts.device)} that a step takes on batches that "
+                f"are there already, the script computes in Python"
+                f"{_where(inside, 'python')}: the device waits for it, not for data."
+            ),
+            evidence=(
+                row("Python of the script in the step", seconds, f"D {ms(facts.device)}", "P"),
+            ),
+        ),
+        inside.python,
+    )
+
+
+def _host_sync(facts: Facts) -> Weighed | None:
+    """The host launches, then waits for the result: what could run side by side adds up."""
+    inside, launch = facts.profile.inside, facts.launch_s
+    if inside is None or launch is None or not facts.has_device:
+        return None
+    # Of two things done one after the other, the shorter one can hide behind the longer.
+    saved = min(launch / facts.device.median, inside.read_back)
+    if inside.read_back < _READ_BACK or saved < _SAVED:
+        return None
+    waited = inside.read_back * facts.device.median
+    return Weighed(
+        Judgement(
+            code=VerdictCode.HOST_SYNC,
+            sentence=(
+                f"In each step the host works for {ms(launch)}, then waits {ms(waited)} for a "
+                f"result of the device{_where(inside, 'read-back')}: host and device take turns "
+                "instead of working side by side."
+            ),
+            evidence=(
+                row("waiting for a result of the device", waited, f"D {ms(facts.device)}", "P"),
+                row("the training thread on a core", launch, f"D {ms(facts.device)}", "P"),
+            ),
+        ),
+        saved,
+    )
+
+
+def _launching(facts: Facts) -> Weighed | None:
+    """The host is busy launching for most of the step; the device has little to do."""
+    launch = facts.launch_s
+    if launch is None or not facts.has_device:
+        return None
+    share = launch / facts.device.median
+    if share < _LAUNCHING:
+        return None
+    return Weighed(
+        Judgement(
+            code=VerdictCode.OVERHEAD_BOUND,
+            sentence=(
+                f"The training thread is on a core for {percent(share)} of a step of "
+                f"{ms(facts.device)}, launching work: a fixed cost of the step, whatever its "
+                "batch holds."
+            ),
+            evidence=(row("the training thread on a core", launch, f"D {ms(facts.device)}", "P"),),
+        ),
+        # A larger batch wins most of what is fixed, but not in time a step: half of it counts.
+        share / 2,
+    )
+
+
+def _drift(facts: Facts) -> Weighed | None:
+    """The model alone gets slower while it is watched."""
+    leg, real = facts.profile.legs["D"], facts.profile.legs["R"]
+    if leg.drift is None or leg.drift < _DRIFT or leg.windows < 3:
+        return None
+    # A device that slows down slows the real step too; a passing disturbance strikes one of them.
+    foreign = facts.foreign_cores
+    if (real.drift or 1.0) < _REAL_DRIFT or foreign >= _FOREIGN * facts.host.cores_owned:
+        return None
+    return Weighed(
+        Judgement(
+            code=VerdictCode.DEVICE_DRIFT,
+            sentence=(
+                f"On the same batches the step took {percent(leg.drift - 1)} longer at the end "
+                f"than at the beginning: {_slowed_by(facts)}."
+            ),
+            evidence=(row("the last D window over the first", leg.drift, "1", "D", "x"),),
+        ),
+        1 - 1 / leg.drift,
+    )
+
+
+def _shared_memory(facts: Facts) -> Weighed | None:
+    """The batches that lie ready do not fit into /dev/shm: the next one ends in a bus error."""
+    if not facts.is_short_of_shm:
+        return None
+    size, needed = facts.host.shm_bytes or 0, facts.host.shm_needed_bytes or 0
+    return Weighed(
+        Judgement(
+            code=VerdictCode.MEMORY_RISK,
+            kind="shm",
+            sentence=(
+                f"{facts.workers} workers hold up to {needed / 1e6:.0f} MB of batches ready in "
+                f"shared memory, which has {size / 1e6:.0f} MB: a full one ends in a bus error or "
+                "a hang, not in slowness."
+            ),
+            evidence=(
+                row("shared memory for batches that lie ready", float(needed), "", "host", "bytes"),
+                row("size of /dev/shm", float(size), f"{needed / 1e6:.0f} MB", "host", "bytes"),
+            ),
+        ),
+        1.0,
+    )
+
+
+def _slowed_by(facts: Facts) -> str:
+    device = facts.profile.device
+    if device is None or not device.slowed_by:
+        return "clocks, temperature or something else on the machine"
+    return f"the device says what held its clock down: {', '.join(device.slowed_by)}"
+
+
+def _memory(facts: Facts) -> Weighed | None:
+    """The workers' own memory grows, and their copies will not fit."""
+    growth, room = facts.profile.memory, facts.host.memory_available_bytes
+    if growth is None or room is None or growth.bytes_per_batch < _GROWTH_BYTES:
+        return None
+    whole = facts.workers * growth.main_bytes  # each worker ends with a copy of its own
+    left = room + growth.unique_bytes
+    if whole <= left:
+        return None
+    step = growth.batches + round(room / growth.bytes_per_batch)
+    return Weighed(
+        Judgement(
+            code=VerdictCode.MEMORY_RISK,
+            sentence=(
+                f"The workers' own memory grows by {growth.bytes_per_batch / 1e3:.0f} kB a batch: "
+                f"reading Python objects copies their pages. {facts.workers} copies of "
+                f"{growth.main_bytes / 1e6:.0f} MB do not fit into the {left / 1e6:.0f} MB that "
+                f"are left; at this pace memory ends about batch {step}."
+            ),
+            evidence=(
+                row("growth a batch", growth.bytes_per_batch, "0", "R", "bytes"),
+                row("memory available", float(room), f"{whole / 1e6:.0f} MB", "host", "bytes"),
+            ),
+        ),
+        1.0,
+    )
+
+
+def _peer(facts: Facts) -> Weighed | None:
+    """Another rank waits for its batches, and all wait for it."""
+    judgement = find_peer(facts)
+    return Weighed(judgement, 1.0) if judgement is not None else None
+
+
+def _validation(facts: Facts) -> Weighed | None:
+    """Validation takes more of an epoch than training."""
+    epochs = facts.profile.epochs
+    if epochs is None or not epochs.batches or epochs.validation_s <= 0:
+        return None
+    epoch = epochs.batches * facts.real.median + epochs.validation_s
+    share = epochs.validation_s / epoch
+    if share < _VALIDATION:
+        return None
+    return Weighed(
+        Judgement(
+            code=VerdictCode.VALIDATION_PHASE,
+            sentence=(
+                f"Validation takes {percent(share)} of an epoch ({ms(epochs.validation_s)}); the "
+                "training steps are not what to mend first."
+            ),
+            evidence=(row("validation in an epoch", epochs.validation_s, ms(epoch), "R"),),
+        ),
+        share,
+    )
+
+
+_RULES = (
+    _shared_memory,
+    _memory,
+    _peer,
+    _drift,
+    _host_work,
+    _host_sync,
+    _launching,
+    _validation,
+)

@@ -1,0 +1,24 @@
+"""Numbers inside verdict sentences; tables and columns are the report's business."""
+
+from __future__ import annotations
+
+from stoker.stats import Spread
+
+
+def ms(seconds: Spread | float) -> str:
+    """Milliseconds (or seconds from 10 s on) with three significant digits."""
+    value = seconds.median if isinstance(seconds, Spread) else seconds
+    if abs(value) >= 10:
+        return f"{value:.1f} s"
+    digits = 0 if abs(value) >= 0.1 else 1 if abs(value) >= 0.01 else 2
+    return f"{value * 1000:.{digits}f} ms"
+
+
+def percent(share: float) -> str:
+    """A share in percent; one digit below ten."""
+    return f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.1%}"
+
+
+def cores(count: float) -> str:
+    """Cores, or workers, with one digit unless whole."""
+    return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
