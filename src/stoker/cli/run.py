@@ -1,0 +1,290 @@
+"""Runs a training script with remedies applied, without a change of its code.
+
+`--apply auto` takes what a diagnosis found to help: of --diagnosis FILE, or of a short doctor's run
+that comes first. The script's own loader comes back where a remedy fails or does not help. Nothing
+is added to stdout; what was done, and what it saved, goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from stoker.cli.files import JsonOutput, read_diagnosis
+from stoker.cli.quantities import count, seconds
+from stoker.errors import EXIT_OK, InputError, NoLoopFound, UsageError
+
+if TYPE_CHECKING:
+    from stoker.cli.parser import ScriptCall
+    from stoker.records.diagnosis import Diagnosis
+    from stoker.remedy.request import Request
+
+_USAGE = """stoker run [OPTIONS] SCRIPT [ARGS...]
+       stoker run [OPTIONS] -m MODULE [ARGS...]
+       stoker run [OPTIONS] -- LAUNCHER [ARGS...]"""
+
+_EPILOG = """Everything behind SCRIPT, MODULE or -- belongs to the script, options too.
+
+remedies, with commas between:
+  overlap[=N]  workers=N  persistent-workers  prefetch-depth=N  unordered  pinned-async
+  native-threads[=N]  restore-affinity  allocator  cache-ram=SIZE  cache-local=DIR:SIZE
+  pack=DIR
+
+examples:
+  stoker run train.py --epochs 3
+  stoker run --diagnosis diagnosis.json train.py --epochs 90
+  stoker run --apply workers=4,persistent-workers,cache-ram=4GB -m trainer.main
+  stoker run --dry-run --apply overlap=4 train.py
+
+exit codes:
+  the script's own; 1 error, 2 usage, before it was started
+"""
+# The doctor's run that comes first is short: it has to find one cause, not to fill a report.
+_BUDGET_S = 20.0
+# Several rounds of workers, and not long beside a training.
+_TRIAL_S = 2.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; the script and its arguments are split off before."""
+    parser.usage = _USAGE
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "--apply", default="auto", metavar="LIST", help="auto (default), or remedies with commas"
+    )
+    parser.add_argument(
+        "--diagnosis", metavar="FILE", help="what stoker doctor --json wrote for this script"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="start nothing; show what would be applied, and as a change of the code on stdout",
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write what was applied and what it saved as JSON"
+    )
+    parser.add_argument(
+        "--certify",
+        type=count,
+        default=0,
+        metavar="N",
+        help="compare the first N batches with what the script's own way gives",
+    )
+    parser.add_argument(
+        "--trial",
+        type=seconds,
+        default=_TRIAL_S,
+        metavar="SECONDS",
+        help="compare remedies and the script's own way for so long each (default: 2)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no lines and no summary on stderr")
+    parser.add_argument(
+        "--budget",
+        type=seconds,
+        default=_BUDGET_S,
+        metavar="SECONDS",
+        help="the longest that the legs of the doctor's run before may take (default: 20)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Choose the remedies, then become the script or show what would be done."""
+    from stoker.probe.command import command_of
+    from stoker.remedy.request import parse
+
+    requests = parse(args.apply)
+    _open_packs(requests)
+    _refuse_contradictions(args, requests)
+    command = command_of(args.call.kind, args.call.argv, asked="run")
+    path = _json_path(args.json)
+    diagnosis = read_diagnosis(args.diagnosis) if args.diagnosis is not None else None
+    if diagnosis is not None:
+        _require_same_script(diagnosis, args.call, args.diagnosis)
+    if not requests:
+        diagnosis = diagnosis or _examine(args)
+        requests = _prescribed(diagnosis, args) if diagnosis is not None else ()
+    if args.dry_run:
+        return _show(args.call, requests)
+    variables: dict[str, str] = {}
+    if requests:
+        variables = _environment(requests, diagnosis, path, args)
+    else:
+        _tell("nothing is applied, the script runs as it is", is_quiet=args.quiet)
+    return _become(command, variables)
+
+
+def _refuse_contradictions(args: argparse.Namespace, requests: tuple[Request, ...]) -> None:
+    if args.dry_run:
+        for option, given in (("--json", args.json), ("--certify", args.certify)):
+            if given:
+                raise UsageError(
+                    f"{option} tells what came of a run, and --dry-run starts none",
+                    looked_at=f"--dry-run {option} {given}",
+                    run_next=f"leave out --dry-run or {option}",
+                )
+    if args.certify and any(request.name == "unordered" for request in requests):
+        raise UsageError(
+            "--certify compares batches one by one, and unordered gives them in any order",
+            looked_at=f"--certify {args.certify} --apply {args.apply}",
+            run_next="leave out --certify or unordered",
+        )
+
+
+def _open_packs(requests: tuple[Request, ...]) -> None:
+    """Raise what is wrong with a pack before anything is started."""
+    for request in requests:
+        if request.name == "pack" and request.folder is not None:
+            from stoker.pack import open_pack
+
+            open_pack(request.folder)
+
+
+def _json_path(given: str | None) -> str | None:
+    if given is None:
+        return None
+    output = JsonOutput.checked(given)
+    if output.is_stdout:
+        raise UsageError(
+            "--json -: stdout belongs to the script",
+            looked_at="--json -",
+            run_next="give a file",
+        )
+    return str(Path(given).absolute())
+
+
+def _examine(args: argparse.Namespace) -> Diagnosis | None:
+    """A short doctor's run; None where it sees no loop, which is no reason not to train."""
+    from stoker.cli.progress import watched
+    from stoker.diagnose.diagnosis import diagnose
+    from stoker.probe.attach import Options, Target, examine
+    from stoker.records.profile import End
+
+    target = Target(kind=args.call.kind, argv=args.call.argv)
+    try:
+        with watched(quiet=args.quiet, stream=sys.stderr) as on_progress:
+            profile = examine(target, Options(budget_s=args.budget), on_progress=on_progress)
+    except NoLoopFound as error:
+        _tell(error.happened, is_quiet=args.quiet)
+        return None
+    if profile.end is End.INTERRUPTED:
+        raise KeyboardInterrupt  # whoever stops the doctor doesn't want the training either
+    return diagnose(profile)
+
+
+def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> None:
+    import hashlib
+
+    def refused(problem: str) -> InputError:
+        return InputError(
+            f"{given} is the diagnosis of another script: {problem}",
+            looked_at=f"it was made of: {' '.join(diagnosis.script.argv)}",
+            run_next=f"stoker doctor --json {given} {_words(call)}",
+        )
+
+    before = {"module": ("-m",), "launcher": ("--",), "script": ()}[call.kind]
+    argv = (*before, *call.argv)
+    if diagnosis.script.sha256 is None or call.kind != "script":
+        if diagnosis.script.argv[: len(before) + 1] != argv[: len(before) + 1]:
+            raise refused(f"this is {' '.join(argv[: len(before) + 1])}")
+        return
+    if hashlib.sha256(Path(call.argv[0]).read_bytes()).hexdigest() != diagnosis.script.sha256:
+        is_named_so = Path(diagnosis.script.argv[0]).name == Path(call.argv[0]).name
+        raise refused(
+            f"{call.argv[0]} was changed since" if is_named_so else f"this is {call.argv[0]}"
+        )
+
+
+def _words(call: ScriptCall) -> str:
+    """As it is written behind a command of Stoker."""
+    before = {"module": ("-m",), "launcher": ("--",), "script": ()}[call.kind]
+    return shlex.join((*before, *call.argv))
+
+
+def _prescribed(diagnosis: Diagnosis, args: argparse.Namespace) -> tuple[Request, ...]:
+    from stoker.diagnose.prescribe import prescribe
+    from stoker.records.diagnosis import VerdictCode
+
+    chosen = prescribe(diagnosis)
+    for line in chosen.reasons:
+        _tell(line, is_quiet=args.quiet)
+    if not chosen.requests and diagnosis.verdict.code is VerdictCode.INCONCLUSIVE:
+        longer = f"{3 * args.budget:g}"
+        again = (
+            f"a longer look, --budget {longer} in place of {args.budget:g}"
+            if args.diagnosis is None
+            else f"a longer look, stoker doctor --budget {longer} --json {args.diagnosis} "
+            f"{_words(args.call)}"
+        )
+        _tell(f"next: {again}; or try one, --apply overlap", is_quiet=args.quiet)
+    return chosen.requests
+
+
+def _show(call: ScriptCall, requests: tuple[Request, ...]) -> int:
+    from stoker.cli.streams import write_stdout
+    from stoker.remedy.code import change_of
+
+    asked = ", ".join(str(request) for request in requests) or "nothing"
+    _tell(f"dry run: would apply {asked}", is_quiet=False)
+    if requests:
+        write_stdout(change_of(_path_of(call), requests))
+    return EXIT_OK
+
+
+def _path_of(call: ScriptCall) -> str | None:
+    """Where the script's source is; absolute, for it may change its directory."""
+    return str(Path(call.argv[0]).absolute()) if call.kind == "script" else None
+
+
+def _environment(
+    requests: tuple[Request, ...],
+    diagnosis: Diagnosis | None,
+    json: str | None,
+    args: argparse.Namespace,
+) -> dict[str, str]:
+    import stoker
+    from stoker.probe import attach
+    from stoker.probe.session import ROOT_VARIABLE
+    from stoker.remedy.orders import Orders
+
+    loader = diagnosis.profile.loader if diagnosis is not None else None
+    orders = Orders(
+        requests=requests,
+        baseline_s=diagnosis.step.real_s if diagnosis is not None else None,
+        dataset=loader.dataset if loader is not None else None,
+        batch_bytes=loader.batch_bytes if loader is not None else None,
+        script=_path_of(args.call),
+        json=json,
+        checked_batches=args.certify,
+        window_s=args.trial,
+        is_quiet=args.quiet,
+    )
+    site = str(Path(attach.__file__).parent / "site")
+    path = os.environ.get("PYTHONPATH")
+    return {
+        **orders.to_environment(),
+        ROOT_VARIABLE: str(Path(stoker.__file__).parent),
+        "PYTHONPATH": f"{site}{os.pathsep}{path}" if path else site,
+    }
+
+
+def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
+    """Go on as the script: its signals, its exit code and its terminal are its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(command[0], command, {**os.environ, **variables})
+    except OSError as error:
+        raise InputError(
+            f"{command[0]!r} can't be started: {error.strerror}",
+            looked_at=command[0],
+            run_next="start it by its interpreter: -- bash FILE, or -- python FILE",
+        ) from error
+
+
+def _tell(text: str, *, is_quiet: bool) -> None:
+    if not is_quiet:
+        print(f"stoker run: {text}", file=sys.stderr)

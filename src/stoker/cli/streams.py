@@ -1,0 +1,38 @@
+"""stdout for the payload; a reader that goes away (`stoker report FILE | head`) is no error."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stoker.errors import StokerError
+
+
+def write_stdout(text: str, *, encoding: str | None = None) -> None:
+    """Write the payload; `encoding` overrides stdout's own (JSON is UTF-8 everywhere).
+
+    Raises StokerError when stdout can't take it, a full disk for one.
+    """
+    if sys.stdout is None:  # closed by whoever started us (`>&-`): nobody wants the payload
+        return
+    try:
+        sys.stdout.flush()
+        raw = text.encode(encoding or sys.stdout.encoding or "utf-8", "replace")
+        sys.stdout.buffer.write(raw)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+    except OSError as error:
+        _discard_stdout()
+        raise StokerError(
+            f"stdout cannot be written: {error.strerror}",
+            looked_at=f"{len(text):,} characters for stdout",
+            run_next="direct stdout to a file or a pipe that takes them",
+        ) from error
+
+
+def _discard_stdout() -> None:
+    """Send what is still buffered nowhere: python flushes at exit and would complain again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
