@@ -1,0 +1,214 @@
+"""What `stoker run` starts, with which orders, and what it refuses before it starts anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stoker.cli.main import main
+from stoker.diagnose import diagnosis as diagnosing
+from stoker.errors import NoLoopFound
+from stoker.probe import attach
+from stoker.records.codec import to_json
+from stoker.records.diagnosis import Diagnosis
+from stoker.records.profile import End, Profile
+from stoker.remedy.orders import Orders
+from stoker.remedy.request import Request
+from tests.golden import diagnoses
+
+SOURCE = "loader = DataLoader(data, batch_size=8)\n"
+
+
+class Became(BaseException):
+    """Stands for the process going on as another."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        super().__init__(command)
+        self.command = command
+        self.orders = Orders.from_environment(environment)
+        self.environment = environment
+
+
+@pytest.fixture(autouse=True)
+def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    def execvpe(_: str, command: list[str], environment: dict[str, str]) -> None:
+        raise Became(command, environment)
+
+    monkeypatch.setattr(os, "execvpe", execvpe)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SOURCE)
+    return tmp_path / "train.py"
+
+
+def started(*argv: str) -> Became:
+    with pytest.raises(Became) as became:
+        main(["run", *argv])
+    return became.value
+
+
+def written(diagnosis: Diagnosis, script: Path, **changes: Any) -> str:
+    """A file with the diagnosis, made out for the script."""
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()
+    made = replace(diagnosis.script, argv=("train.py",), sha256=digest)
+    (script.parent / "diagnosis.json").write_text(
+        to_json(replace(diagnosis, script=replace(made, **changes)))
+    )
+    return "diagnosis.json"
+
+
+def test_the_script_is_started_by_this_python_with_its_own_arguments() -> None:
+    became = started("--apply", "overlap=2", "--quiet", "train.py", "--apply", "x")
+    assert became.command == [sys.executable, "train.py", "--apply", "x"]
+    assert became.orders is not None
+    assert became.orders.requests == (Request("overlap", 2),)
+    assert became.orders.is_quiet
+    assert became.orders.script == str(Path("train.py").absolute())
+
+
+def test_nothing_of_it_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    started("--apply", "overlap=2", "train.py")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "num_workers" not in err  # nobody knows yet whether it will be kept
+
+
+def test_a_diagnosis_tells_what_to_apply_and_what_a_step_took(script: Path) -> None:
+    diagnosis = diagnoses.serial_loader()
+    became = started("--diagnosis", written(diagnosis, script), "train.py")
+    assert became.orders is not None
+    assert became.orders.requests[0].name == "overlap"
+    assert became.orders.baseline_s == diagnosis.step.real_s
+    loader = diagnosis.profile.loader
+    assert loader is not None
+    assert became.orders.dataset == loader.dataset
+
+
+def test_a_healthy_run_is_started_as_it_is(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    became = started("--diagnosis", written(diagnoses.device_bound(), script), "train.py")
+    assert became.orders is None
+    assert became.environment == dict(os.environ)
+    assert "nothing is applied" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_where_the_doctor_can_not_tell_it_says_so_and_what_to_do(
+    is_given: bool,
+    script: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = diagnoses.inconclusive()
+    monkeypatch.setattr(attach, "examine", lambda *_, **__: made.profile)
+    monkeypatch.setattr(diagnosing, "diagnose", lambda _: made)
+    given = ("--diagnosis", written(made, script)) if is_given else ()
+    assert started(*given, "train.py", "--epochs", "3").orders is None
+    err = capsys.readouterr().err
+    assert f"stoker run: inconclusive: {made.verdict.sentence}\n" in err
+    again = "--budget 60 in place of 20"
+    if is_given:
+        again = "stoker doctor --budget 60 --json diagnosis.json train.py --epochs 3"
+    assert f"stoker run: next: a longer look, {again}; or try one, --apply overlap\n" in err
+    assert "stoker run: nothing is applied, the script runs as it is\n" in err
+
+
+def test_a_dry_run_starts_nothing_and_prints_the_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--dry-run", "--apply", "overlap=2", "train.py"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("--- a/train.py\n+++ b/train.py\n")
+    assert "would apply overlap=2" in err
+
+
+@pytest.mark.parametrize("end", [End.INTERRUPTED, End.CONVERGED, None])
+def test_auto_examines_first_and_goes_by_what_it_finds(
+    end: End | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def examine(*_: object, **__: object) -> Profile:
+        if end is None:
+            raise NoLoopFound("no training loop was seen")
+        return replace(diagnoses.serial_loader().profile, end=end)
+
+    monkeypatch.setattr(attach, "examine", examine)
+    if end is End.INTERRUPTED:
+        assert main(["run", "train.py"]) == 130
+    elif end is None:
+        assert started("train.py").orders is None
+        assert "no training loop was seen" in capsys.readouterr().err
+    else:
+        orders = started("--quiet", "train.py").orders
+        assert orders is None or orders.requests
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["--apply", "wrokers=2", "train.py"], 2, "did you mean 'workers'?"),
+        (["--apply", "workers=0,persistent-workers", "train.py"], 2, "needs workers"),
+        (["--apply", "overlap", "gone.py"], 1, "the script 'gone.py' does not exist"),
+        (["--diagnosis", "gone.json", "train.py"], 1, "gone.json cannot be read"),
+        (["--apply", "overlap", "--json", "-", "train.py"], 2, "stdout belongs to the script"),
+        (["--apply", "overlap", "--json", "no/such.json", "train.py"], 1, "cannot be written"),
+        (["--apply", "overlap"], 2, "no script was named"),
+        (["--trial", "0", "train.py"], 2, "not a time"),
+        (["--apply", "auto,workers=2", "train.py"], 2, "auto chooses by itself"),
+        (["--apply", "overlap=1,unordered", "train.py"], 2, "two workers or more"),
+        (["--apply", "workers=2,unordered", "--certify", "4", "train.py"], 2, "in any order"),
+        (["--dry-run", "--apply", "overlap", "--json", "a.json", "train.py"], 2, "starts none"),
+        (["--dry-run", "--apply", "overlap", "--certify", "4", "train.py"], 2, "starts none"),
+    ],
+)
+def test_what_can_not_be_is_refused_before_anything_starts(
+    argv: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *argv]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert "looked at:" in err
+    assert "next:" in err
+
+
+@pytest.mark.parametrize("argv", [["gone.py"], ["-m", "gone_module"]])
+def test_what_is_not_there_is_asked_for_by_the_same_command(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *argv]) == 1
+    assert "next: stoker run " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sha256": "0" * 64}, "train.py was changed since"),
+        ({"sha256": "0" * 64, "argv": ("other.py",)}, "this is train.py"),
+        ({"sha256": None, "argv": ("-m", "trainer")}, "this is train.py"),
+    ],
+)
+def test_a_diagnosis_of_another_script_is_refused(
+    changes: dict[str, Any], problem: str, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script, **changes)
+    assert main(["run", "--diagnosis", given, "train.py"]) == 1
+    err = capsys.readouterr().err
+    assert "is the diagnosis of another script" in err
+    assert problem in err
+    assert "next: stoker doctor --json diagnosis.json train.py" in err
+
+
+def test_a_diagnosis_of_another_module_is_refused(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script, sha256=None, argv=("-m", "one.train"))
+    assert main(["run", "--diagnosis", given, "-m", "json.tool"]) == 1
+    err = capsys.readouterr().err
+    assert "this is -m json.tool" in err
+    assert "next: stoker doctor --json diagnosis.json -m json.tool\n" in err

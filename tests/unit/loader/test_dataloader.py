@@ -1,0 +1,272 @@
+"""stoker.DataLoader: what torch's gives, by threads or by processes, as it is found to be best."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import stoker
+from stoker.errors import InputError, LoaderError
+from stoker.loader.gil import Verdict
+
+PATIENCE_S = 5.0
+
+
+class Squares:
+    """Pictures and labels, and who made them."""
+
+    def __init__(self, count: int = 20) -> None:
+        self.count = count
+        self.makers: set[str] = set()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        self.makers.add(threading.current_thread().name)
+        return torch.full((2, 2), float(index)), index * index
+
+
+def same(one: Any, other: Any) -> bool:
+    return all(
+        torch.equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"batch_size": 6},
+        {"batch_size": 6, "drop_last": True},
+        {"batch_size": 6, "shuffle": True},
+        {"batch_size": 6, "sampler": [4, 2, 9]},
+        {"batch_sampler": [[1, 2, 3], [4], [5, 6]]},
+        {"batch_size": 4, "num_workers": 2},
+    ],
+    ids=str,
+)
+def test_the_batches_are_those_of_torchs_loader(settings: dict[str, Any]) -> None:
+    data = Squares()
+    torch.manual_seed(5)
+    plain = list(torch.utils.data.DataLoader(data, **{**settings, "num_workers": 0}))
+    torch.manual_seed(5)
+    loader = stoker.DataLoader(data, mode="threads", **settings)
+    assert same(list(loader), plain) and len(loader) == len(plain)
+    assert isinstance(loader, torch.utils.data.DataLoader)
+
+
+def test_samples_are_made_in_the_background_by_as_many_threads_as_workers() -> None:
+    data = Squares(40)
+    barrier = threading.Barrier(2, timeout=PATIENCE_S)
+
+    class Together(Squares):
+        def __getitem__(self, index: int) -> Any:
+            if index < 2:
+                barrier.wait()  # passes only when two threads are at work
+            return data[index]
+
+    batches = list(stoker.DataLoader(Together(40), batch_size=8, num_workers=2, mode="threads"))
+    assert len(batches) == 5
+    assert all(name.startswith("stoker-loader") for name in data.makers)
+
+
+def test_a_slow_sample_does_not_hold_the_other_threads() -> None:
+    go_on, made = threading.Event(), threading.Semaphore(0)
+
+    class OneIsSlow(Squares):
+        def __getitem__(self, index: int) -> Any:
+            if index == 0:
+                assert go_on.wait(PATIENCE_S)
+            made.release()
+            return super().__getitem__(index)
+
+    running = iter(stoker.DataLoader(OneIsSlow(), batch_size=5, num_workers=2, mode="threads"))
+    for _ in range(19):  # all of four batches but that one sample
+        assert made.acquire(timeout=PATIENCE_S)
+    go_on.set()
+    assert next(running)[1].tolist() == [0, 1, 4, 9, 16]
+    assert len(list(running)) == 3
+
+
+def test_an_exception_keeps_its_type_and_names_the_sample() -> None:
+    class Failing(Squares):
+        def __getitem__(self, index: int) -> Any:
+            if index == 7:
+                raise KeyError("seven")
+            return super().__getitem__(index)
+
+    running = iter(stoker.DataLoader(Failing(), batch_size=5, num_workers=2, mode="threads"))
+    assert next(running)[1].tolist() == [0, 1, 4, 9, 16]
+    with pytest.raises(KeyError, match="seven") as raised:
+        next(running)
+    assert "stage 'dataset', sample 7" in raised.value.__notes__
+
+
+def test_a_failing_collate_is_raised_in_its_place() -> None:
+    def collate(items: list[Any]) -> Any:
+        if items[0][1] == 25:
+            raise ArithmeticError("no batch")
+        return items
+
+    running = iter(stoker.DataLoader(Squares(), batch_size=5, collate_fn=collate, mode="threads"))
+    assert len(next(running)) == 5
+    with pytest.raises(ArithmeticError, match="no batch"):
+        next(running)
+
+
+def spent(*_: Any) -> Any:
+    """Ends with StopIteration, as a `next()` does that somebody forgot to guard."""
+    return next(iter(()))
+
+
+@pytest.mark.parametrize("where", ["dataset", "collate"])
+def test_a_stop_iteration_from_inside_is_an_error_and_no_end(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if where == "dataset":
+        monkeypatch.setattr(Squares, "__getitem__", spent)
+    collate = spent if where == "collate" else None
+    loader = stoker.DataLoader(Squares(), batch_size=5, collate_fn=collate, mode="threads")
+    with pytest.raises(LoaderError, match=f"stage '{where}', sample 0 failed: StopIteration"):
+        next(iter(loader))
+
+
+def test_a_sample_that_hangs_is_named() -> None:
+    release = threading.Event()
+
+    class Hanging(Squares):
+        def __getitem__(self, index: int) -> Any:
+            release.wait(PATIENCE_S)
+            return super().__getitem__(index)
+
+    loader = stoker.DataLoader(Hanging(), batch_size=5, num_workers=1, timeout=0.05, mode="threads")
+    running = iter(loader)
+    with pytest.raises(LoaderError, match="sample 0 has taken"):
+        next(running)
+    release.set()
+
+
+def test_two_threads_that_help_are_kept_and_two_that_do_not_are_not() -> None:
+    for gain, stays in ((1.9, True), (1.1, False)):
+        verdict = Verdict(cores=2)
+        assert verdict.stays is None
+        verdict.alone(0.010)
+        verdict.together(0.010 / gain)
+        assert verdict.stays is stays
+        assert f"{gain:.2f} times" in verdict.sentence
+    assert Verdict(cores=1).stays is True
+
+
+def test_a_pair_of_times_that_another_program_may_have_bent_is_taken_again() -> None:
+    verdict = Verdict(cores=2)
+    for alone_s, together_s in ((0.0145, 0.010), (0.0101, 0.0099)):  # 1.45, then 1.02 times
+        assert verdict.stays is None and not verdict.sentence
+        verdict.alone(alone_s)
+        verdict.together(together_s)
+    assert verdict.stays is False and "1.02 times" in verdict.sentence
+
+
+def test_three_pairs_that_are_not_clear_decide_by_their_smallest_times() -> None:
+    verdict = Verdict(cores=2)
+    for alone_s in (0.0148, 0.0140, 0.0142):
+        assert verdict.stays is None
+        verdict.alone(alone_s)
+        verdict.together(0.010)
+    assert verdict.stays is True and "1.40 times" in verdict.sentence
+
+
+class Waiting(Squares):
+    """Work that lets go of the GIL, as reading and decoding do."""
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.01)  # far above what a busy machine adds to it
+        return super().__getitem__(index)
+
+
+class Counting(Squares):
+    """Work that holds it."""
+
+    def __getitem__(self, index: int) -> Any:
+        sum(range(300_000))  # milliseconds, as above
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize(("kind", "word"), [(Waiting, "threads"), (Counting, "processes")])
+def test_the_first_batches_decide_and_every_sample_comes_once(
+    kind: type[Squares], word: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = stoker.DataLoader(kind(40), batch_size=8, num_workers=2)
+    loader._verdict = Verdict(cores=2)  # also where the tests own one core
+    assert loader.verdict.startswith("not known yet")
+    with caplog.at_level(logging.INFO, "stoker.loader"):
+        first = list(loader)
+    assert same(first, list(torch.utils.data.DataLoader(kind(40), batch_size=8)))
+    assert loader.verdict.startswith(word) and word in caplog.text
+    assert same(list(loader), first)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_with_fewer_than_two_workers_the_verdict_is_one_thread(workers: int) -> None:
+    loader = stoker.DataLoader(Squares(), batch_size=5, num_workers=workers)
+    list(loader)
+    assert loader.verdict.startswith(f"threads: one, as num_workers={workers}")
+
+
+def test_a_loader_shows_its_settings_and_its_verdict() -> None:
+    loader = stoker.DataLoader(Squares(), batch_size=5, num_workers=2, mode="threads")
+    assert repr(loader).startswith(
+        "stoker.DataLoader(Squares, batch_size=5, num_workers=2; threads: as it was asked for"
+    )
+
+
+class Decided(Verdict):
+    """Found out as it was decided before, whatever the clock says."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(cores=2)
+        self._kind = kind
+
+    def together(self, seconds_a_sample: float) -> None:
+        self.stays = self._kind == "threads"
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+@pytest.mark.parametrize("is_own", [False, True], ids=["torch's generator", "one of its own"])
+def test_random_streams_are_left_where_torchs_loader_leaves_them(kind: str, is_own: bool) -> None:
+    left = []
+    for make in (torch.utils.data.DataLoader, stoker.DataLoader):
+        torch.manual_seed(1)
+        own = torch.Generator().manual_seed(2) if is_own else None
+        loader = make(Squares(), batch_size=5, shuffle=True, num_workers=2, generator=own)
+        if isinstance(loader, stoker.DataLoader):
+            loader._verdict = Decided(kind)
+        running = iter(loader)
+        drawn = [torch.rand(1).item()]
+        labels = [labels.tolist() for _, labels in running]
+        drawn += [torch.rand(1, generator=generator).item() for generator in (None, own)]
+        left.append((labels, drawn))
+    assert left[0] == left[1]
+
+
+def test_an_iterable_data_set_goes_torchs_way() -> None:
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(10))
+
+    loader = stoker.DataLoader(Stream(), batch_size=4)
+    assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert loader.verdict.startswith("processes")
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(InputError, match="mode='fast'"):
+        stoker.DataLoader(Squares(), mode="fast")  # type: ignore[arg-type]

@@ -1,0 +1,223 @@
+"""The engine: batches in order and whole, failures in their place, no thread left, no hang."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from stoker.errors import CorruptShardError, LoaderError
+from stoker.loader.activity import Activity
+from stoker.loader.engine import Engine, Fill
+from stoker.loader.order import Indices
+from stoker.loader.pace import Limits, Pace
+from stoker.loader.slots import LENT, Field, Fields, Slots
+
+PATIENCE_S = 5.0
+LAYOUT = (Field.of("index", (), np.int64),)
+
+
+def copy_index(samples: Indices, out: Fields, activity: Activity) -> None:
+    activity.enter("read", int(samples[0]))
+    out["index"][:] = samples
+
+
+def plan(count: int, size: int) -> Iterator[Indices]:
+    return iter([np.arange(start, min(start + size, count)) for start in range(0, count, size)])
+
+
+Make = Callable[..., Engine]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    engines = []
+
+    def made(
+        fill: Fill = copy_index,
+        *,
+        count: int = 40,
+        size: int = 8,
+        threads: int = 2,
+        depth: int = 3,
+        chunk: int = 3,
+        watchdog_s: float = PATIENCE_S,
+    ) -> Engine:
+        engines.append(
+            Engine(
+                plan(count, size),
+                fill,
+                Slots(LAYOUT, size, limit=depth + LENT),
+                pace=Pace(Limits(threads, threads, depth, depth)),
+                chunk=chunk,
+                watchdog_s=watchdog_s,
+            )
+        )
+        return engines[-1]
+
+    yield made
+    for engine in engines:
+        engine.close()
+
+
+def taken(engine: Engine) -> list[list[int]]:
+    batches = []
+    while True:
+        try:
+            batches.append(next(engine).fields["index"].tolist())
+        except StopIteration:
+            return batches
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_batches_come_whole_and_in_order(make: Make, threads: int, chunk: int) -> None:
+    batches = taken(make(count=44, size=8, threads=threads, chunk=chunk))
+    assert [len(batch) for batch in batches] == [8, 8, 8, 8, 8, 4]
+    assert list(chain(*batches)) == list(range(44))
+
+
+def test_no_batches_are_an_end_at_once(make: Make) -> None:
+    assert taken(make(count=0)) == []
+
+
+def test_a_slow_sample_holds_its_chunk_and_no_other(make: Make) -> None:
+    others, go_on = threading.Semaphore(0), threading.Event()
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        if 0 in samples:
+            assert go_on.wait(PATIENCE_S)
+        out["index"][:] = samples
+        others.release()
+
+    engine = make(fill, count=24, size=8, chunk=2, depth=3)
+    for _ in range(11):  # all twelve chunks of three batches but the slow one
+        assert others.acquire(timeout=PATIENCE_S)
+    go_on.set()
+    assert list(chain(*taken(engine))) == list(range(24))
+
+
+def test_a_failure_comes_after_the_batches_before_it_and_names_stage_sample_and_file(
+    make: Make,
+) -> None:
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        for row, sample in enumerate(samples.tolist()):
+            activity.enter("decode", sample, f"{sample}.jpg")
+            if sample == 19:
+                raise ValueError("not a JPEG")
+            out["index"][row] = sample
+
+    engine = make(fill, count=40, size=8)
+    assert [next(engine).samples[0] for _ in range(2)] == [0, 8]
+    with pytest.raises(
+        LoaderError, match=r"'decode', sample 19 \(19\.jpg\) failed: ValueError"
+    ) as e:
+        next(engine)
+    assert isinstance(e.value.__cause__, ValueError)
+    assert "stage 'decode', sample 19 (19.jpg)" in e.value.__notes__
+    with pytest.raises(StopIteration):
+        next(engine)
+
+
+def test_a_plan_that_fails_is_raised_after_the_batches_before_it() -> None:
+    def failing() -> Iterator[Indices]:
+        yield np.arange(4)
+        raise IndexError("a sampler's own mistake")
+
+    engine = Engine(
+        failing(),
+        copy_index,
+        Slots(LAYOUT, 4, limit=4),
+        pace=Pace(Limits(2, 2, 3, 3)),
+        chunk=2,
+        watchdog_s=PATIENCE_S,
+    )
+    assert next(engine).samples.tolist() == [0, 1, 2, 3]
+    with pytest.raises(IndexError, match="own mistake"):
+        next(engine)
+    engine.close()
+    assert engine.hand_back() is not None
+
+
+def test_an_error_of_the_pack_stays_what_it_is(make: Make) -> None:
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        activity.enter("read", int(samples[0]))
+        raise CorruptShardError("shard 3, block 7")
+
+    with pytest.raises(CorruptShardError, match="shard 3, block 7"):
+        next(make(fill))
+
+
+def test_a_loop_that_stops_leaves_depth_batches_made_and_no_more(make: Make) -> None:
+    filled = threading.Semaphore(0)
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        out["index"][:] = samples
+        filled.release()
+
+    engine = make(fill, count=800, size=8, chunk=8, depth=3)
+    for _ in range(3):
+        assert filled.acquire(timeout=PATIENCE_S)
+    assert not filled.acquire(timeout=0.02)
+    next(engine)
+    assert filled.acquire(timeout=PATIENCE_S)
+    assert not filled.acquire(timeout=0.02)
+
+
+def test_a_stuck_sample_is_named_with_the_line_that_it_hangs_in(make: Make) -> None:
+    release = threading.Event()
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        activity.enter("read", int(samples[0]), "stalled/file.jpg")
+        hang_here(release)
+
+    def hang_here(event: threading.Event) -> None:
+        event.wait(PATIENCE_S)
+
+    engine = make(fill, watchdog_s=0.05)
+    with pytest.raises(LoaderError) as stuck:
+        next(engine)
+    release.set()
+    assert "sample 0 (stalled/file.jpg)" in str(stuck.value)
+    assert "hang_here" in str(stuck.value)
+
+
+def test_slow_progress_is_not_taken_for_a_standstill(make: Make) -> None:
+    step = threading.Semaphore(0)
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        for row, sample in enumerate(samples.tolist()):
+            activity.enter("read", sample)
+            step.acquire(timeout=0.03)  # together longer than the watchdog's time
+            out["index"][row] = sample
+
+    assert len(taken(make(fill, count=8, size=8, threads=1, chunk=8, watchdog_s=0.1))) == 1
+
+
+def test_close_ends_the_threads_also_in_the_middle(make: Make) -> None:
+    engine = make(count=8000)
+    next(engine)
+    engine.close()
+    gc.collect()
+    assert not [t for t in threading.enumerate() if t.name.startswith("stoker-loader")]
+    with pytest.raises(StopIteration):
+        next(engine)
+
+
+def test_batches_that_the_caller_keeps_stay_as_they_were(make: Make) -> None:
+    engine = make(count=800, size=8, depth=2)
+    kept = [next(engine) for _ in range(100)]
+    for batch in kept:
+        assert np.array_equal(batch.fields["index"], batch.samples)
+
+
+def test_what_was_done_is_counted(make: Make) -> None:
+    engine = make(count=40, size=8)
+    taken(engine)
+    assert (engine.tally.batches, engine.tally.samples) == (5, 40)
+    assert 0 <= engine.tally.ready_share <= 1
+    assert engine.stages()["read"] > 0

@@ -1,0 +1,203 @@
+"""stoker.feed: the same batches in the same order, ahead of the loop, and a clean end to it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import namedtuple
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import stoker
+from stoker.containers import leaves, mapped
+from stoker.errors import InputError
+from stoker.loader.batch import Batch
+
+PATIENCE_S = 5.0  # of a test that would hang else
+
+
+def feeding_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "stoker-feed"]
+
+
+def emulated() -> stoker.EmulatedAccelerator:
+    return stoker.EmulatedAccelerator(0.0, link_bytes_per_s=1e9)
+
+
+@pytest.fixture(params=["host", "emulated"])
+def device(request: pytest.FixtureRequest) -> object:
+    return None if request.param == "host" else emulated()
+
+
+def test_the_batches_come_in_order_and_the_end_is_the_end(device: object) -> None:
+    fed = stoker.feed([np.full(4, i) for i in range(20)], device)
+    assert len(fed) == 20
+    for _ in range(2):  # each pass begins anew
+        passes = iter(fed)
+        assert [int(batch[0]) for batch in passes] == list(range(20))
+        with pytest.raises(StopIteration):
+            next(passes)
+
+
+def test_a_feed_shows_what_it_feeds() -> None:
+    assert repr(stoker.feed([1, 2, 3], depth=4)) == "stoker.feed(list, depth=4)"
+
+
+def test_an_exception_comes_where_its_batch_would_have_been(device: object) -> None:
+    def batches() -> Iterator[np.ndarray]:
+        yield np.zeros(1)
+        yield np.ones(1)
+        raise ZeroDivisionError("in the loader")
+
+    seen = []
+    with pytest.raises(ZeroDivisionError, match="in the loader"):
+        seen.extend(float(batch[0]) for batch in stoker.feed(batches(), device, depth=5))
+    assert seen == [0.0, 1.0]
+
+
+def test_what_goes_wrong_at_the_start_is_raised_at_the_start(device: object) -> None:
+    class Refusing:
+        def __iter__(self) -> Iterator[int]:
+            raise LookupError("no files")
+
+    with pytest.raises(LookupError, match="no files"):
+        iter(stoker.feed(Refusing(), device))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_no_more_than_depth_batches_are_sent_ahead_of_the_loop(depth: int) -> None:
+    made, sent = [], []
+    one_made = threading.Semaphore(0)
+
+    class Link:
+        def send(self, batch: int) -> int:
+            sent.append(batch)
+            return batch
+
+        def receive(self, batch: int) -> int:
+            return batch
+
+    def batches() -> Iterator[int]:
+        for number in range(50):
+            made.append(number)
+            one_made.release()
+            yield number
+
+    from stoker.loader.feed import Feed
+
+    passes = iter(Feed(batches(), Link(), depth))
+    for _ in range(depth + 1):  # so many, and the next one lies ready on the host
+        assert one_made.acquire(timeout=PATIENCE_S)
+    assert not one_made.acquire(timeout=0.02)
+    assert sent == list(range(depth)) and len(made) == depth + 1
+    for number in range(20):
+        assert next(passes) == number
+        assert len(sent) - (number + 1) <= depth
+    passes.close()
+
+
+def test_a_loop_that_is_left_ends_the_thread() -> None:
+    for number in stoker.feed(iter(range(1000))):
+        if number == 3:
+            break
+    gc.collect()
+    for thread in feeding_threads():
+        thread.join(PATIENCE_S)
+    assert feeding_threads() == []
+
+
+def test_an_iterator_that_nobody_took_from_ends_its_thread() -> None:
+    iterator = iter(stoker.feed(iter(range(1000))))
+    del iterator
+    gc.collect()
+    for thread in feeding_threads():
+        thread.join(PATIENCE_S)
+    assert feeding_threads() == []
+
+
+def test_a_generator_that_is_left_runs_its_last_lines() -> None:
+    ended = threading.Event()
+
+    def batches() -> Iterator[int]:
+        try:
+            yield from range(100)
+        finally:
+            ended.set()
+
+    iterator = iter(stoker.feed(batches()))
+    assert next(iterator) == 0
+    iterator.close()
+    assert ended.wait(PATIENCE_S)
+
+
+def test_after_close_there_is_nothing() -> None:
+    iterator = iter(stoker.feed([1, 2, 3]))
+    iterator.close()
+    iterator.close()
+    with pytest.raises(StopIteration):
+        next(iterator)
+
+
+def test_an_iterator_in_a_cycle_is_collected_too() -> None:
+    iterator = iter(stoker.feed(iter(range(1000))))
+    holder = {"iterator": iterator}
+    holder["self"] = holder
+    del iterator, holder
+    gc.collect()
+    for thread in feeding_threads():
+        thread.join(PATIENCE_S)
+    assert feeding_threads() == []
+
+
+def test_batches_of_any_structure_reach_an_emulated_device_and_keep_their_kind() -> None:
+    Pair = namedtuple("Pair", "x y")
+    batches = [
+        {"image": np.zeros(8), "name": ["a", "b"]},
+        Pair(torch.zeros(2), 3),
+        [torch.ones(1), (np.ones(2), None)],
+        Batch(image=np.zeros(3)),
+    ]
+    kinds = [type(batch) for batch in stoker.feed(batches, emulated())]
+    assert kinds == [dict, Pair, list, Batch]
+
+
+def test_the_step_waits_for_the_bytes_and_the_loop_does_not() -> None:
+    # A link of 10 MB/s: 1 MB is there after 100 ms, while handing it over takes no time.
+    slow = stoker.EmulatedAccelerator(0.001, link_bytes_per_s=10e6)
+    batch = next(iter(stoker.feed([np.zeros(1_000_000, np.uint8)], slow)))
+    handle = slow.step(batch)
+    handle.item()
+    assert slow.busy_s == pytest.approx(0.001)
+    slow.step(batch).item()  # it is there: no second copy
+    assert slow.idle_s < 0.05
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="tpu"):
+        stoker.feed([1], "tpu:0")
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="sees 0 CUDA devices"):
+            stoker.feed([1], "cuda")
+    for depth in (0, 1.5, "2"):
+        with pytest.raises(InputError, match=f"depth={depth!r}"):
+            stoker.feed([1], depth=depth)  # type: ignore[arg-type]
+
+
+def test_a_torch_dataloader_with_workers_gives_the_same_numbers_through_feed() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(64.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, num_workers=1)
+    torch.manual_seed(1)
+    plain = [batch[0].tolist() for batch in loader]
+    torch.manual_seed(1)
+    assert [batch[0].tolist() for batch in stoker.feed(loader)] == plain
+
+
+def test_a_tensor_in_a_nest_is_found_and_changed_once() -> None:
+    nest = {"a": [torch.ones(2), {"b": (torch.ones(1), "text")}]}
+    assert len(list(leaves(nest))) == 3
+    doubled = mapped(nest, lambda leaf: leaf * 2)
+    assert doubled["a"][1]["b"][0].item() == 2 and doubled["a"][1]["b"][1] == "texttext"
+    assert nest["a"][0].tolist() == [1, 1]

@@ -1,0 +1,82 @@
+"""Exports come back as they were: through our own tar source and the real libraries."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.errors import InputError
+from stoker.pack import write_arrays
+from stoker.pack.export import export
+from tests.unit.pack.conftest import packed
+
+
+@pytest.mark.parametrize("tier", ["raw", "jpeg", "keep"])
+def test_a_webdataset_packed_again_has_the_same_pixels_and_labels(
+    photos: Path, tmp_path: Path, tier: str
+) -> None:
+    size = None if tier == "keep" else 24
+    (photos / "b" / "04.jpg").write_bytes(b"")
+    pack = packed(photos, tmp_path / "p", tier=tier, size=size).pack
+    assert pack is not None
+    files = export(pack, tmp_path / "tars", "webdataset")
+    assert [path.name for path in files][-1] == "classes.json"
+    if tier == "keep":  # the pictures are JPEG and PNG: not one set of parts
+        with tarfile.open(files[0]) as archive:
+            member = archive.extractfile("000000000.png")
+            assert member is not None
+            assert member.read() == pack.value("image", 0)
+        return
+    again = packed(tmp_path / "tars", tmp_path / "again", tier="keep", size=None).pack
+    assert again is not None
+    assert len(again) == 20
+    for row, index in enumerate(pack.usable.tolist()):
+        stored = pack.value("image", index)
+        expected = stored if tier == "raw" else np.asarray(Image.open(io.BytesIO(stored)))
+        found = np.asarray(Image.open(io.BytesIO(again.value("image", row))))
+        np.testing.assert_array_equal(found, expected)
+        assert int(again.value("label", row)) == int(pack.value("label", index))
+
+
+# The library leaves the files that it reads to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_webdataset_library_reads_it(photos: Path, tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
+    pack = packed(photos, tmp_path / "p").pack
+    assert pack is not None
+    files = [str(p) for p in export(pack, tmp_path / "t", "webdataset") if p.suffix == ".tar"]
+    samples = list(webdataset.WebDataset(files, shardshuffle=False).decode("rgb8"))
+    assert len(samples) == len(pack)
+    for index, sample in enumerate(samples):
+        np.testing.assert_array_equal(sample["png"], pack.value("image", index))
+        assert sample["cls"] == int(pack.value("label", index))
+
+
+def test_pyarrow_reads_it(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    columns = {
+        "text": ["a", "ü", ""],
+        "label": np.arange(3),
+        "volume": np.arange(12, dtype=np.float32).reshape(3, 2, 2),
+        "data": [b"1", b"", b"22"],
+    }
+    pack = write_arrays(tmp_path / "p", columns)
+    (path,) = export(pack, tmp_path / "a", "arrow")
+    with pa.OSFile(str(path)) as file:
+        rows = pa.ipc.open_stream(file).read_all().to_pylist()
+    assert [row["text"] for row in rows] == columns["text"]
+    assert [row["data"] for row in rows] == columns["data"]
+    assert rows[2]["volume"] == [[8.0, 9.0], [10.0, 11.0]]
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
+    pack = write_arrays(tmp_path / "p", {"x": np.zeros(3)})
+    with pytest.raises(InputError, match="unknown format"):
+        export(pack, tmp_path / "a", "beton")
+    with pytest.raises(InputError, match="not empty"):
+        export(pack, tmp_path, "webdataset")

@@ -1,0 +1,162 @@
+"""Which loader of a script is packed, and what is told where its writes can't be caught."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.errors import NoLoopFound
+from stoker.pack.errand import Errand, Summary
+from stoker.pack.manifest import Transform
+from stoker.probe import capture, captured, launch
+from stoker.probe.captured import Wanted
+from stoker.records.profile import Script
+
+torch = pytest.importorskip("torch")
+
+ERRAND = Errand(
+    folder="packed",
+    spec="train.py:Photos",
+    transform=Transform(tier="raw"),
+    order_seed=None,
+    shard_bytes=1,
+    hashes=False,
+    workers=1,
+    resume=False,
+    max_bad=None,
+    samples_per_s=None,
+)
+SUMMARY = Summary(
+    samples=1,
+    packed=1,
+    seconds=1.0,
+    bytes=1,
+    notes={},
+    quarantine=(),
+    remarks=(),
+    kind="dataset",
+    location="",
+    was_whole=False,
+)
+
+
+class Photos(torch.utils.data.Dataset):  # type: ignore[misc]
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[Any] = []
+    told: list[dict[str, Any]] = []
+
+    class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
+        pass
+
+    def pack(session: Any, dataset: Any, loader: Wanted) -> None:
+        packed.append((dataset, str(loader)))
+        raise SystemExit
+
+    monkeypatch.setattr(captured, "_pack", pack)
+    monkeypatch.setattr(captured.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    module = SimpleNamespace(DataLoader=Loader, _utils=torch.utils.data._utils)
+    name = f"{__name__}.Photos"
+    session = SimpleNamespace(
+        options={"wanted": {"dataset": name, "samples": 8, "batch_size": 4}},
+        write=lambda kind, **line: told.append({"kind": kind, **line}),
+    )
+    captured.install(session, module)  # type: ignore[arg-type]
+    validation, other, train = Photos(6), Photos(8), Photos(8)
+    for dataset, size in ((validation, 4), (validation, 4), (other, 2), ([0] * 8, 4)):
+        next(iter(Loader(dataset, batch_size=size)))
+    with pytest.raises(SystemExit):
+        iter(Loader(train, batch_size=4))
+    assert packed == [(train, f"{name}, 8 samples, batches of 4")]
+    assert told == [
+        {"kind": "passed", "loader": f"{name}, 6 samples, batches of 4"},
+        {"kind": "passed", "loader": f"{name}, 8 samples, batches of 2"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "is_met"),
+    [((8, 4), True), ((None, 4), True), ((8, None), True), ((9, 4), False), ((8, 5), False)],
+)
+def test_what_is_not_known_is_not_compared(known: tuple[Any, Any], is_met: bool) -> None:
+    assert Wanted("Photos", *known).is_met_by(Wanted("Photos", 8, 4)) is is_met
+    assert not Wanted("Others", *known).is_met_by(Wanted("Photos", 8, 4))
+
+
+def packed_by(lines: list[dict[str, Any]], tmp_path: Path, monkeypatch: Any) -> Summary:
+    """What comes of a script that is no script, and tells these lines."""
+
+    def prepared(command: list[str], folder: Path, **_: Any) -> launch.Launch:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "trainer-1.jsonl").write_text(text)
+        note = "no overlay for writes here (none): savers do nothing"
+        return launch.Launch(command, "no-op", (note,))
+
+    monkeypatch.setattr(launch, "prepared", prepared)
+    script = Script(argv=("train.py",), cwd=str(tmp_path), sha256=None)
+    wanted = Wanted("Photos", 8, 4)
+    return capture.packed_there(script, ["true"], wanted, ERRAND, on_step=lambda _: None)
+
+
+def test_writes_that_are_real_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = {"kind": "packed", "summary": msgspec.to_builtins(SUMMARY)}
+    summary = packed_by([line], tmp_path, monkeypatch)
+    assert summary.remarks == (
+        "no overlay for writes here (none): savers do nothing; what else the script writes is real",
+    )
+
+
+def test_loaders_that_were_passed_by_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = {"kind": "passed", "loader": "Photos, 6 samples, batches of 4"}
+    with pytest.raises(NoLoopFound, match="over Photos, 8 samples, batches of 4 was") as told:
+        packed_by([line], tmp_path, monkeypatch)
+    assert "passed by: Photos, 6 samples, batches of 4" in told.value.looked_at
+
+
+def test_a_termination_waits_for_all_to_be_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it comes: here before the script is started, and once more while it is ended."""
+    cleaned: list[str] = []
+    whole = {"kind": "packed", "summary": msgspec.to_builtins(SUMMARY)}
+
+    def terminated(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def discarded(folder: Path) -> None:
+        terminated()
+        cleaned.append(str(folder))
+
+    monkeypatch.setattr(capture, "end_marked", terminated)
+    monkeypatch.setattr(capture.sandbox, "discard", discarded)
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it was not held back"))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            packed_by([whole], tmp_path, monkeypatch)
+        with pytest.raises(SystemExit):
+            monkeypatch.setattr(launch, "environment", lambda *_: terminated() or {})
+            packed_by([], tmp_path, monkeypatch)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert len(cleaned) == 2
+    assert not any(Path(folder).exists() for folder in cleaned)

@@ -1,0 +1,444 @@
+"""The conductor in loops that only pretend to take time: what it measures is what they take."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stoker.probe import conductor as module
+from stoker.probe import leaving, offers
+from stoker.probe.conductor import Conductor
+from stoker.probe.leaving import StokerStop
+from stoker.probe.session import Session, read_lines
+from stoker.probe.tracks import Track
+
+STEP_S, LOAD_S = 0.02, 0.03
+
+
+class Clock:
+    """Seconds that pass only when somebody spends them."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def spend(self, seconds: float) -> None:
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Sides:
+    """Side loaders that take the time of the script's own."""
+
+    threads = 1
+    start_each_s = None
+
+    def __init__(self, clock: Clock, failing: bool) -> None:
+        self._clock = clock
+        self._is_failing = failing
+
+    def drain(self, what: str, workers: int, *, batches: int, limit_s: float) -> list[float]:
+        if self._is_failing:
+            raise RuntimeError("the data set wants a worker")
+        periods = [LOAD_S] * min(batches, int(limit_s / LOAD_S))
+        self._clock.spend(sum(periods))
+        return periods
+
+    def start_drainer(self) -> Any:
+        return SimpleNamespace(ticket=lambda: None, stop=lambda: [LOAD_S] * 4)
+
+    on_trial_now = None
+
+    def offers(self) -> Any:
+        return None
+
+    def begin_trial(self, workers: int, variant: str) -> None:
+        pass
+
+    def on_trial(self, anew: int | None) -> Any:
+        return ["on trial"]
+
+    def end_trial(self) -> None:
+        pass
+
+    def once(self, limit_s: float) -> None:
+        if self._is_failing:
+            raise RuntimeError("no single samples")
+
+    def close(self) -> None:
+        pass
+
+
+class Offering(Sides):
+    """Side loaders that a candidate can take the place of; one breaks at its third batch."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, failing=False)
+        self.begun: list[str] = []
+        self._taken = 0
+
+    def offers(self) -> Any:
+        names = ("allocator", "unordered")
+        found = [offers.Candidate(name) for name in names]
+        return SimpleNamespace(counts=lambda *_: [], further=lambda _: found, together=lambda _: [])
+
+    def begin_trial(self, workers: int, variant: str) -> None:
+        self.begun.append(variant)
+        self._taken = 0
+
+    def on_trial(self, anew: int | None) -> Any:
+        self._taken += 1
+        if self.begun[-1] == "unordered" and self._taken == 3:
+            raise RuntimeError("a worker died")
+        self._clock.spend(LOAD_S / 3)
+        return ["on trial"]
+
+
+class Library:
+    """A view of a library without a device."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.gradients = True
+        self.optimizer = True
+        self.sides_fail = False
+        self.sides: Any = None
+
+    def grad_enabled(self) -> bool:
+        return self.gradients
+
+    def has_optimizer(self) -> bool:
+        return self.optimizer
+
+    def synchronize(self) -> None:
+        pass
+
+    def device(self) -> str | None:
+        return None
+
+    def place(self, leaf: Any) -> Any:
+        return leaf
+
+    def mark_resident(self, batch: Any) -> None:
+        pass
+
+    def quiesce(self, iterator: Any, limit_s: float) -> None:
+        pass
+
+    def worker_pids(self, iterator: Any) -> list[int]:
+        return []
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+    def rehearsal(self, track: Track, *_: Any) -> Any:
+        return self.sides or Sides(self._clock, self.sides_fail)
+
+
+class Script:
+    """A script's loaders, its step, and the conductor inside its loop."""
+
+    def __init__(self, session: Session, clock: Clock) -> None:
+        self.clock = clock
+        self.library = Library(clock)
+        self.conductor = Conductor(session, self.library)
+        self.fetched: list[str] = []
+
+    def loader(self, name: str = "train", *, batches: int = 40, learns: bool = True) -> Track:
+        facts = {"batches": batches, "samples": batches, "workers": 0, "prefetch_factor": None}
+        track = Track(None, facts | {"dataset": name, "batch_size": 1})
+        track.learns = learns
+        return track
+
+    def epoch(self, track: Track, load_s: float = LOAD_S) -> Iterator[Any]:
+        """What the loop gets out of one `iter()` of a loader."""
+        self.conductor.on_epoch(track, self.clock.now)
+        left = iter(range(track.length or 0))
+
+        def fetch() -> Any:
+            number = next(left)
+            self.clock.spend(load_s)
+            self.fetched.append(track.facts["dataset"])
+            return [number]
+
+        while True:
+            try:
+                batch = self.conductor.on_next(track, left, fetch)
+            except StopIteration:
+                return
+            yield batch
+
+    def step(self, seconds: float = STEP_S) -> None:
+        """Compute, and let the optimizer make its step."""
+        self.clock.spend(seconds)
+        self.conductor.on_optimizer_step()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "options.json").write_text('{"budget_s": 20, "stages": false}')
+    return tmp_path
+
+
+@pytest.fixture
+def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(leaving, "_end_with_main", lambda: None)  # waits for the end of Python
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    return Script(Session(folder), clock)
+
+
+def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
+    (file,) = folder.glob("trainer-*.jsonl")
+    return [line for line in read_lines(file)[0] if line["kind"] == kind]
+
+
+def mean(folder: Path, leg: str, key: str) -> float:
+    values = [v for line in lines(folder, "window") if line["leg"] == leg for v in line[key]]
+    return statistics.fmean(values)
+
+
+def _assert_told_true(folder: Path) -> None:
+    assert mean(folder, "R", "wait") == pytest.approx(LOAD_S)
+    assert mean(folder, "R", "compute") == pytest.approx(STEP_S)
+    assert mean(folder, "D", "compute") == pytest.approx(STEP_S)
+    (end,) = lines(folder, "end")
+    assert end["reason"] in ("converged", "budget")
+
+
+def test_a_plain_loop_is_measured_and_left(script: Script, folder: Path) -> None:
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.step()
+
+    _assert_told_true(folder)
+
+
+def test_no_batch_is_fetched_while_kept_ones_are_served(script: Script, folder: Path) -> None:
+    train = script.loader(batches=10_000)
+    served: dict[str, int] = {}
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            leg = script.conductor.leg or ""
+            served[leg] = served.get(leg, 0) + 1
+            script.step()
+
+    from_loader = sum(count for leg, count in served.items() if leg in ("", "W", "R", "B"))
+    assert len(script.fetched) == from_loader
+    assert served["D"] > 10
+
+
+def test_an_epoch_with_kept_batches_is_no_longer_than_any_other(script: Script) -> None:
+    train = script.loader(batches=40)
+    lengths = []
+    with pytest.raises(StokerStop):
+        while True:
+            count = 0
+            for _ in script.epoch(train):
+                count += 1
+                script.step()
+            lengths.append(count)
+
+    assert len(lengths) > 5
+    assert set(lengths) == {40}
+
+
+def test_validation_between_epochs_is_told_as_such(script: Script, folder: Path) -> None:
+    train = script.loader(batches=20)
+    validation = script.loader("validation", batches=10, learns=False)
+    with pytest.raises(StokerStop):
+        while True:
+            for _ in script.epoch(train):
+                script.step()
+            script.library.gradients = False
+            for _ in script.epoch(validation, load_s=0.1):
+                script.clock.spend(0.01)
+            script.library.gradients = True
+
+    _assert_told_true(folder)
+    told = [line["validation_s"] for line in lines(folder, "boundary")]
+    assert told
+    # ten batches and steps; the call that finds the loader through costs nothing here
+    assert told == pytest.approx([10 * 0.11] * len(told))
+
+
+def test_validation_in_mid_epoch_is_no_part_of_a_step(script: Script, folder: Path) -> None:
+    train = script.loader(batches=10_000)
+    validation = script.loader("validation", batches=5, learns=False)
+    with pytest.raises(StokerStop):
+        for number, _ in enumerate(script.epoch(train)):
+            script.step()
+            if number % 25 == 24:
+                script.library.gradients = False
+                for _ in script.epoch(validation, load_s=0.2):
+                    pass
+                script.library.gradients = True
+
+    _assert_told_true(folder)
+
+
+def test_the_loader_that_optimizer_steps_follow_trains_whatever_came_before(
+    script: Script, folder: Path
+) -> None:
+    script.library.optimizer = False
+    counted = script.loader("counted", batches=50)
+    for _ in script.epoch(counted, load_s=0.5):
+        pass  # with gradients on, and without an optimizer yet
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.step()
+
+    assert [line["dataset"] for line in lines(folder, "training-loader")] == ["counted", "train"]
+    (file,) = folder.glob("trainer-*.jsonl")
+    since = file.read_text().rpartition('{"kind":"training-loader"')[2]
+    assert '"compute":[0.02,' in since
+
+
+def test_an_optimizer_that_gathers_gradients_is_waited_for(script: Script, folder: Path) -> None:
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for number, _ in enumerate(script.epoch(train)):
+            script.clock.spend(STEP_S)
+            if number % 16 == 15:
+                script.conductor.on_optimizer_step()
+
+    assert len(lines(folder, "training-loader")) == 1
+    counts = [n for line in lines(folder, "window") for n in line["per_step"]]
+    assert set(counts) == {16}
+
+
+def test_without_an_optimizer_a_loader_with_gradients_trains(script: Script, folder: Path) -> None:
+    script.library.optimizer = False
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.clock.spend(STEP_S)
+
+    _assert_told_true(folder)
+
+
+def test_a_data_set_that_can_t_be_asked_from_elsewhere_only_costs_its_legs(
+    script: Script, folder: Path
+) -> None:
+    script.library.sides_fail = True
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.step()
+
+    _assert_told_true(folder)
+    assert any("the data set wants a worker" in line["text"] for line in lines(folder, "note"))
+
+
+def test_candidates_are_tried_in_the_loop_and_one_that_breaks_ends_only_its_own_trial(
+    script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "_handed_down", [lambda *_: None])
+    script.library.sides = Offering(script.clock)
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.step()
+
+    _assert_told_true(folder)
+    tried = [line for line in lines(folder, "window") if line["leg"] == "V"]
+    assert {line["variant"] for line in tried} == {"allocator"}
+    waits = [wait for line in tried for wait in line["wait"]]
+    assert waits == pytest.approx([LOAD_S / 3] * len(waits))
+    (broken,) = lines(folder, "untried")
+    assert broken["name"] == "unordered"
+    assert "a worker died" in broken["why"]
+
+
+def test_without_candidates_handed_down_none_are_asked_for(script: Script, folder: Path) -> None:
+    script.library.sides = Offering(script.clock)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(script.loader(batches=10_000)):
+            script.step()
+
+    assert set(script.library.sides.begun) <= {""}  # the trial of a number of workers alone
+    assert not lines(folder, "candidate")
+
+
+def test_optimizer_steps_without_batches_come_to_an_end(script: Script, folder: Path) -> None:
+    train = script.loader(batches=60)
+    for _ in script.epoch(train):
+        script.step()
+    with pytest.raises(StokerStop):
+        for _ in range(10_000):
+            script.step()
+
+    assert lines(folder, "steps-alone")
+    assert lines(folder, "end")[0]["reason"] == "script-ended"
+
+
+def test_what_breaks_in_the_probe_ends_the_measuring_and_keeps_what_was_seen(
+    script: Script, folder: Path
+) -> None:
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for number, _ in enumerate(script.epoch(train)):
+            script.step()
+            if number == 30:
+                script.conductor.give_up(ValueError("a mistake of ours"))
+
+    (end,) = lines(folder, "end")
+    assert end["reason"] == "probe-failed"
+    assert mean(folder, "W", "compute") == pytest.approx(STEP_S)
+    assert "a mistake of ours" in lines(folder, "note")[0]["text"]
+
+
+def test_a_script_that_ends_by_itself_leaves_its_last_window(script: Script, folder: Path) -> None:
+    train = script.loader(batches=7)
+    for _ in script.epoch(train):
+        script.step()
+    script.conductor.finish()
+    script.conductor.finish()
+
+    (end,) = lines(folder, "end")
+    assert end["reason"] == "script-ended"
+    (window,) = lines(folder, "window")
+    assert (window["leg"], window["complete"]) == ("W", False)
+    assert 0 < len(window["compute"]) < 7
+
+
+def test_loaders_side_by_side_are_waited_for_and_replaced_together(
+    script: Script, folder: Path
+) -> None:
+    first = script.loader("first", batches=10_000)
+    train = script.loader("second", batches=10_000)
+    fetched_in: dict[str, list[int]] = {}
+    with pytest.raises(StokerStop):
+        for _ in zip(script.epoch(first), script.epoch(train), strict=True):
+            fetched_in.setdefault(script.conductor.leg or "", []).append(len(script.fetched))
+            script.step()
+
+    assert mean(folder, "R", "wait") == pytest.approx(2 * LOAD_S)
+    assert mean(folder, "R", "compute") == pytest.approx(STEP_S)
+    assert mean(folder, "D", "compute") == pytest.approx(STEP_S)
+    steps, fetched = len(fetched_in["D"]), len(set(fetched_in["D"]))
+    # Which window a step is in is known when the second loader is asked: one batch a window more.
+    assert fetched < steps / 4
+
+
+def test_a_validation_in_mid_epoch_goes_along_with_nothing(script: Script, folder: Path) -> None:
+    train = script.loader(batches=10_000)
+    other = script.loader("other", batches=3)
+    with pytest.raises(StokerStop):
+        for number, _ in enumerate(script.epoch(train)):
+            if number % 20 == 10:
+                list(script.epoch(other, load_s=0.0))
+            script.step()
+
+    _assert_told_true(folder)
+    assert script.fetched.count("other") % 3 == 0

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from stoker.probe.step_log import StepLog
+
+
+def test_waits_for_loaders_that_go_along_are_no_part_of_the_computing() -> None:
+    log = StepLog()
+    log.opens(10.0, 0.5)
+    log.waited_beside(0.25)
+    assert log.ends()
+    assert log.close(11.0, skip=0) == (10.0, 11.0)
+    assert log.measured.wait == [pytest.approx(0.75)]
+    assert log.measured.compute == [pytest.approx(0.75)]
+
+
+def test_skipped_steps_are_run_but_not_measured() -> None:
+    log = StepLog()
+    for number in range(3):
+        log.opens(float(number))
+        assert log.ends()
+        log.close(number + 0.5, skip=2)
+    assert (log.run, log.measured.compute) == (3, [0.5])
+
+
+def test_a_step_without_an_end_is_no_step_and_keeps_no_wait_for_the_next() -> None:
+    log = StepLog()
+    log.opens(1.0)
+    log.forget()
+    log.waited_beside(9.0)
+    assert not log.ends()
+    log.opens(5.0)
+    log.ends()
+    log.close(6.0, skip=0)
+    assert (log.run, log.measured.wait) == (1, [0.0])

@@ -1,0 +1,110 @@
+"""The change of the code that does the same: it must be what a careful user would write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from stoker.remedy.code import change_of
+from stoker.remedy.request import parse
+
+
+def change(tmp_path: Path, source: str, remedies: str) -> str:
+    (tmp_path / "train.py").write_text(source)
+    return change_of(str(tmp_path / "train.py"), parse(remedies))
+
+
+def patched(tmp_path: Path, source: str, remedies: str) -> str:
+    """The source after the printed diff, applied with patch(1) as a user would."""
+    diff = change(tmp_path, source, remedies)
+    subprocess.run(["patch", "-s", "-p1"], input=diff, cwd=tmp_path, text=True, check=True)
+    return (tmp_path / "train.py").read_text()
+
+
+def test_a_further_argument_stands_behind_the_others(tmp_path: Path) -> None:
+    source = "loader = DataLoader(data, batch_size=8)\n"
+    assert patched(tmp_path, source, "overlap=2,persistent-workers") == (
+        "loader = DataLoader(data, batch_size=8, num_workers=2, persistent_workers=True)\n"
+    )
+
+
+def test_an_argument_that_is_there_gets_the_new_value(tmp_path: Path) -> None:
+    source = "loader = utils.DataLoader(data, num_workers=args.workers, pin_memory=True)  # é\n"
+    assert patched(tmp_path, source, "workers=4") == (
+        "loader = utils.DataLoader(data, num_workers=4, pin_memory=True)  # é\n"
+    )
+
+
+def test_one_argument_a_line_stays_so(tmp_path: Path) -> None:
+    source = "loader = DataLoader(\n    data,\n    batch_size=8,\n)\n"
+    assert patched(tmp_path, source, "overlap=2") == (
+        "loader = DataLoader(\n    data,\n    batch_size=8,\n    num_workers=2,\n)\n"
+    )
+
+
+def test_no_workers_takes_back_what_only_workers_have(tmp_path: Path) -> None:
+    source = "loader = DataLoader(data, num_workers=4, persistent_workers=True)\n"
+    assert patched(tmp_path, source, "workers=0") == (
+        "loader = DataLoader(data, num_workers=0, persistent_workers=False)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        "test_loader = DataLoader(test)\ntrain_loader = DataLoader(train)\n",
+        "a = DataLoader(test)\nb = DataLoader(train, shuffle=True)\n",
+    ],
+)
+def test_of_several_loaders_the_one_that_trains_is_changed(tmp_path: Path, others: str) -> None:
+    first, second = patched(tmp_path, others, "overlap=2").splitlines()
+    assert "num_workers" not in first
+    assert "num_workers=2" in second
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "loader = make_loader(data)\n",
+        "a = DataLoader(one)\nb = DataLoader(two)\n",
+        "this is not Python\n",
+    ],
+)
+def test_where_the_loader_is_not_found_a_snippet_says_what_to_write(
+    tmp_path: Path, source: str
+) -> None:
+    assert "DataLoader(…, num_workers=2)" in change(tmp_path, source, "overlap=2")
+
+
+def test_what_is_no_argument_comes_as_a_snippet(tmp_path: Path) -> None:
+    text = change(tmp_path, "loader = DataLoader(data)\n", "native-threads=1,allocator")
+    assert "torch.set_num_threads(1)" in text
+    assert "MALLOC_MMAP_THRESHOLD_" in text
+    assert "---" not in text
+
+
+def test_the_cache_warns_of_random_samples_and_imports_what_it_needs(tmp_path: Path) -> None:
+    text = change(tmp_path, "loader = DataLoader(data)\n", "cache-ram=1GB")
+    assert "only if nothing in it is random" in text
+    assert text.index("import functools\n") < text.index("@functools.lru_cache")
+
+
+OPTIONS = """parser.add_argument("-j", "--num-jobs", dest="workers", type=int, default=0)
+parser.add_argument("--pin-memory", action="store_true")
+args = parser.parse_args()
+loader = DataLoader(data, num_workers=args.workers, pin_memory=args.pin_memory)
+"""
+
+
+def test_an_option_of_the_script_is_named_behind_a_diff_that_still_applies(tmp_path: Path) -> None:
+    text = change(tmp_path, OPTIONS, "workers=4,pinned-async")
+    assert "the script has an option for it: --num-jobs 4 (num_workers=args.workers)\n" in text
+    assert "the script has an option for it: --pin-memory (pin_memory=args.pin_memory)\n" in text
+    assert "num_workers=4, pin_memory=True" in patched(tmp_path, OPTIONS, "workers=4,pinned-async")
+
+
+def test_no_option_is_named_for_a_value_of_another_origin(tmp_path: Path) -> None:
+    source = "loader = DataLoader(data, num_workers=config.workers)\n"
+    assert "has an option" not in change(tmp_path, source, "workers=4")

@@ -1,0 +1,78 @@
+"""What the account of a run says at its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.remedy.ledger import Ledger, LoaderAccount, summary
+from stoker.remedy.request import Request
+from stoker.remedy.trial import Way
+
+
+def account(*, steps: int = 40) -> LoaderAccount:
+    """Of workers that make a step slower."""
+    made = LoaderAccount("__main__.Photos", own_seen_s=0.054)
+    made.applied.append({"remedy": "overlap=2", "what": "2 workers", "data": "same order"})
+    for _ in range(steps):
+        made.step(Way.REMEDIED, 0.074)
+    return made
+
+
+def test_a_run_that_ends_in_the_trial_says_so() -> None:
+    (line,) = summary(account())
+    assert "(0.73x)" in line
+    assert "the run ended before the trial was over" in line
+
+
+def test_a_run_whose_trial_was_over_does_not() -> None:
+    made = account()
+    made.kept = True
+    (line,) = summary(made)
+    assert "trial" not in line
+
+
+def test_what_was_compared_before_a_roll_back_is_told() -> None:
+    made = account()
+    made.rolled_back = "no gain"
+    made.certificate = "8 batches compared"
+    assert summary(made)[-1] == "data: 8 batches compared"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"rolled_back": "RuntimeError: no handle"}, "before they were rolled back"),
+        ({"steps": dict.fromkeys(Way, 0)}, "before the run ended"),
+        ({"in_order": False, "rolled_back": "no gain"}, "batches come in any order"),
+        ({"applied": []}, "no remedy was applied"),
+    ],
+)
+def test_where_nothing_was_certified_it_says_why(changes: dict[str, Any], why: str) -> None:
+    line = summary(replace(account(), wanted_batches=8, **changes))[-1]
+    assert line.startswith("data: not certified, because ")
+    assert why in line
+
+
+def test_without_certify_nothing_is_said_of_it() -> None:
+    assert "data:" not in "".join(summary(account()))
+
+
+@pytest.mark.parametrize("kept", [True, False, None])
+def test_the_change_of_the_code_is_shown_at_the_end_for_what_was_kept(
+    kept: bool | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("loader = DataLoader(data)\n")
+    ledger = Ledger(is_quiet=False, json_path=None, script=str(script))
+    for _ in range(2):  # one line of the script may make several loaders
+        made = ledger.open("__main__.Photos")
+        made.applied.append({"remedy": "overlap=2", "what": "2 workers", "data": "same order"})
+        made.requests.append(Request("overlap", 2))
+        made.kept = kept
+    ledger.close()
+    shown = capfd.readouterr().err.count("\n+loader = DataLoader(data, num_workers=2)\n")
+    assert shown == (1 if kept else 0)

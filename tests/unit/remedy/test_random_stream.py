@@ -1,0 +1,161 @@
+"""The script's random stream and order under remedies, against those of its own loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker.remedy.ledger import Ledger
+from stoker.remedy.loaders import Loaders
+from stoker.remedy.orders import Orders
+from stoker.remedy.request import parse
+
+torch = pytest.importorskip("torch")
+
+
+class Numbers:
+    """A data set of 24 that makes its samples from their number alone."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(float(index))
+
+
+def loader(dataset: Any = None, **options: Any) -> Any:
+    given = {"batch_size": 2, "shuffle": True} | options
+    return torch.utils.data.DataLoader(Numbers() if dataset is None else dataset, **given)
+
+
+@contextmanager
+def remedied(text: str, **orders: Any) -> Iterator[Loaders]:
+    import torch.utils.data.dataloader as module
+
+    found = Loaders(
+        Orders(requests=parse(text), **orders),
+        module,
+        Ledger(is_quiet=True, json_path=None, script=None),
+    )
+    found.install()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def compare(training: Callable[[], list[Any]], remedies: str, **orders: Any) -> list[Any]:
+    """Batches and following random numbers, with remedies, are those without; the rollbacks."""
+    torch.manual_seed(1)
+    expected = [*training(), torch.rand(1).item()]
+    torch.manual_seed(1)
+    with remedied(remedies, **orders) as loaders:
+        assert [*training(), torch.rand(1).item()] == expected
+        return [account.rolled_back for account in loaders._ledger._accounts]
+
+
+@pytest.mark.parametrize("baseline", [None, 1e-9, 1e9], ids=["trial", "no gain", "gain"])
+def test_a_script_that_keeps_its_workers_draws_one_base_seed(baseline: float | None) -> None:
+    def training() -> list[Any]:
+        batches = loader(num_workers=1, persistent_workers=True)
+        return [(batch.tolist(), torch.rand(1).item()) for _ in range(3) for batch in batches]
+
+    compare(training, "workers=2", baseline_s=baseline, window_s=1e-6)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_loaders_side_by_side_keep_their_orders(workers: int) -> None:
+    def training() -> list[Any]:
+        one, other = loader(num_workers=workers), loader(num_workers=workers)
+        pairs = [pair for _ in range(2) for pair in zip(one, other, strict=True)]
+        return [(first.tolist(), second.tolist()) for first, second in pairs]
+
+    compare(training, "workers=2", baseline_s=1e9)
+
+
+def test_random_parts_under_a_cache_that_keeps_them_roll_it_back() -> None:
+    class Noisy(Numbers):
+        """One sample is random, and not one of those that the cache makes twice."""
+
+        def __getitem__(self, index: int) -> Any:
+            draws = np.random.default_rng().random(2000)
+            return torch.from_numpy(draws if index == 20 else np.ones(2000))
+
+    torch.manual_seed(1)
+    with remedied("cache-ram=1MB", baseline_s=1e9, checked_batches=40) as loaders:
+        batches = loader(Noisy(), shuffle=False)
+        for _ in range(3):
+            list(batches)
+    told = loaders._ledger._accounts[0].rolled_back or ""
+    assert "batch draws random numbers" in told
+
+
+class Drawing(torch.utils.data.Sampler):  # type: ignore[misc]
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(24):
+            yield int(torch.randint(24, ()))
+
+
+class Heeding(Drawing):
+    """A curriculum: the training says what comes next."""
+
+    level = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(24):
+            yield self.level % 24
+
+
+class Levelled(Numbers):
+    def __init__(self) -> None:
+        self.level = 0.0
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor(index + self.level)
+
+
+class Counting:
+    count = 0
+
+    def __call__(self, samples: list[Any]) -> Any:
+        self.count += 1
+        return torch.stack(samples) + self.count
+
+
+@pytest.mark.parametrize("which", ["draws", "heeds", "level", "late level", "collate"])
+@pytest.mark.parametrize("baseline", [None, 1e9])
+def test_what_depends_on_when_it_is_done_stays_the_script_s_own(
+    which: str, baseline: float | None
+) -> None:
+    reasons = {
+        "draws": "the sampler draws random numbers",
+        "heeds": "the script changes its sampler",
+        "level": "the script changes the data set",
+        "late level": "the script changes the data set",
+        "collate": "making batches changes",
+    }
+
+    def training() -> list[Any]:
+        dataset, sampler = Levelled(), {"draws": Drawing, "heeds": Heeding}.get(which)
+        options: dict[str, Any] = {"collate_fn": Counting()} if which == "collate" else {}
+        if sampler is not None:
+            options |= {"sampler": sampler(), "shuffle": False}
+        batches, given = loader(dataset, **options), []
+        for _ in range(2):
+            for number, batch in enumerate(batches):
+                given.append((batch.tolist(), torch.rand(()).item()))
+                if which == "heeds":
+                    batches.sampler.level += 1
+                if which == "level" or (which == "late level" and number > 9):
+                    dataset.level += 0.25
+        return given
+
+    told = compare(training, "workers=2", baseline_s=baseline)
+    assert reasons[which] in told[0]

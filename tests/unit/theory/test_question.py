@@ -1,0 +1,183 @@
+"""The same questions asked of assumed and of measured runs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stoker.errors import InputError
+from stoker.theory.calibrate import scenario_from
+from stoker.theory.pipeline import forecast, gain
+from stoker.theory.question import (
+    AXES,
+    AboutAssumed,
+    AboutMeasured,
+    NotKnownError,
+    Question,
+    axis_named,
+)
+from tests.unit.theory.scenarios import exact, setting
+from tests.unit.theory.test_calibrate import leg, profile
+
+VALUES = {
+    "batch": 16,
+    "workers": 3,
+    "cores": 5.0,
+    "accelerators": 1,
+    "cpu-ms": 7.0,
+    "step-ms": 40.0,
+    "cached": 0.5,
+    "storage-mb": 100.0,
+    "link-gb": 5.0,
+}
+
+
+def about_assumed() -> AboutAssumed:
+    return AboutAssumed(setting=setting())
+
+
+def about_measured(**changes: object) -> AboutMeasured:
+    made = profile(2, **changes)  # type: ignore[arg-type]
+    return AboutMeasured(profile=made, base=scenario_from(made))
+
+
+@pytest.mark.parametrize("axis", [axis.name for axis in AXES])
+@pytest.mark.parametrize("question", [about_assumed(), about_measured()], ids=["zoo", "measured"])
+def test_every_axis_can_be_varied_in_every_question(question: Question, axis: str) -> None:
+    scenario = question.at(axis, VALUES[axis]).scenario()
+    found = {
+        "batch": scenario.workload.batch_size,
+        "workers": scenario.loader.workers,
+        "cores": scenario.machine.cores,
+        "accelerators": scenario.machine.accelerators,
+        "step-ms": scenario.workload.device_s.median * 1e3,
+        "cached": scenario.workload.cached_share,
+        "storage-mb": (scenario.machine.storage_bytes_per_s or 0) / 1e6,
+        "link-gb": (scenario.machine.link_bytes_per_s or 0) / 1e9,
+        "cpu-ms": 1e3
+        * sum(
+            cost.per_sample.median
+            for cost in scenario.workload.stages
+            if cost.resource == "cores" and cost.stage != "hand-on"
+        ),
+    }
+    assert found[axis] == pytest.approx(VALUES[axis])
+
+
+def test_an_unknown_axis_and_an_unknown_change_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="no axis 'colour'") as caught:
+        axis_named("colour")
+    assert "batch" in caught.value.looked_at
+    with pytest.raises(InputError, match="no change 'magic'"):
+        about_assumed().changed("magic")
+    for question in (about_assumed(), about_measured()):
+        with pytest.raises(InputError, match="no axis 'colour'"):
+            question.at("colour", 1)
+
+
+@pytest.mark.parametrize(
+    ("axis", "value"),
+    [
+        ("batch", 0),
+        ("batch", -1),
+        ("workers", -1),
+        ("accelerators", 0),
+        ("cores", float("nan")),
+        ("cores", -4.0),
+        ("cached", 2.0),
+        ("cpu-ms", 0.0),
+        ("step-ms", float("inf")),
+    ],
+)
+def test_a_value_that_an_axis_cannot_have_is_refused(axis: str, value: float) -> None:
+    for question in (about_assumed(), about_measured()):
+        with pytest.raises(InputError, match=f"{axis} is "):
+            question.at(axis, value)
+
+
+def test_a_measured_worker_count_is_forecast_at_its_measured_efficiency() -> None:
+    half = leg("L", 0.2, 4)  # type: ignore[arg-type]
+    question = about_measured(cores=8.0, scaling=(half,))
+    assert forecast(question.at("workers", 4).scenario()).produce_s.median == pytest.approx(0.2)
+
+
+def test_changes_are_made_together() -> None:
+    question = about_assumed()
+    both = question.changed("pack").changed("device-augment").scenario()
+    names = {cost.stage for cost in both.workload.stages}
+    assert names == {"hand-on"}
+    assert gain(question.scenario(), both).median > 1
+
+
+def test_packing_an_image_stores_its_pixels_with_the_margin_of_the_crop() -> None:
+    packed = about_assumed().changed("pack").scenario()
+    assert packed.workload.stored_bytes == pytest.approx(100 * 100 * (256 / 224) ** 2 * 3)
+
+
+def test_packing_without_a_known_size_is_refused() -> None:
+    question = about_measured()
+    work = msgspec.structs.replace(question.base.workload, sample_bytes=None)
+    unsized = msgspec.structs.replace(
+        question, base=msgspec.structs.replace(question.base, workload=work)
+    )
+    known = msgspec.structs.replace(
+        unsized,
+        base=msgspec.structs.replace(
+            unsized.base,
+            workload=msgspec.structs.replace(
+                unsized.base.workload, stages=(exact(0.01, deterministic=True),)
+            ),
+        ),
+    )
+    with pytest.raises(NotKnownError, match="how large a packed sample is"):
+        known.changed("pack").scenario()
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"), [("pack", "the same every epoch"), ("device-augment", "be random")]
+)
+def test_a_change_of_stages_of_which_nothing_is_known_is_not_known(
+    change: str, missing: str
+) -> None:
+    with pytest.raises(NotKnownError, match=missing):
+        about_measured().changed(change).scenario()
+
+
+@pytest.mark.parametrize("question", [about_assumed(), about_measured()], ids=["zoo", "measured"])
+def test_enough_workers_reach_the_target_and_one_fewer_does_not(question: Question) -> None:
+    target = 0.9 * forecast(question.at("workers", 64).scenario()).au.median
+    enough = question.workers_for(target)
+    assert enough is not None
+    assert forecast(question.at("workers", enough).scenario()).au.median >= target * (1 - 1e-9)
+    if enough > 1:
+        fewer = forecast(question.at("workers", enough - 1).scenario()).au.median
+        assert fewer < target
+
+
+def test_a_measured_number_names_its_leg_and_a_replaced_one_what_it_was() -> None:
+    rows = {basis.what: basis for basis in about_measured().at("step-ms", 5.0).bases()}
+    loading = rows["loading a sample, CPU"]
+    assert (loading.kind, loading.source) == ("measured", "leg L")
+    assert rows["step"].kind == "replaced"
+    assert "measured: 50.0 ms, leg D" in rows["step"].source
+
+
+def test_a_step_that_was_given_is_said_to_be_given() -> None:
+    rows = {basis.what: basis for basis in about_assumed().at("step-ms", 5.0).worked_out().bases}
+    assert (rows["step"].kind, rows["step"].value) == ("given", "5.00 ms")
+
+
+def test_more_than_the_cores_give_is_never_reached() -> None:
+    slow = about_assumed().at("cpu-ms", 500.0)
+    assert slow.workers_for(0.95) is None
+
+
+def test_workers_that_never_ran_are_charged_what_they_usually_add_to_a_step() -> None:
+    made = profile(0, scaling=(leg("L", 0.2, 2),))  # type: ignore[arg-type]
+    serial = AboutMeasured(profile=made, base=scenario_from(made))
+    device = serial.base.workload.device_s.median
+    contention = serial.at("workers", 2).scenario().workload.contention_s
+    assert 0 == contention.low < contention.median < contention.high < 0.05 * device
+    assert serial.at("workers", 0).scenario().workload.contention_s.median == 0
+    rows = {basis.what: basis for basis in serial.at("workers", 2).bases()}
+    assert rows["contention"].kind == "assumed"
