@@ -1,0 +1,49 @@
+"""What only a CUDA device can show of feed and the Loader; skipped, and said so, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import stoker
+from stoker.pack import write_arrays
+
+pytestmark = pytest.mark.gpu
+
+COUNT = 200
+
+
+def batches() -> Iterator[dict[str, torch.Tensor]]:
+    for number in range(COUNT):
+        yield {"x": torch.full((64, 3, 64, 64), float(number))}
+
+
+def test_batches_are_whole_on_the_device_while_the_model_is_busy() -> None:
+    work = torch.rand(2048, 2048, device="cuda")
+    sums = []
+    for batch in stoker.feed(batches(), device="cuda"):
+        work = work @ work / 2048
+        sums.append(batch["x"].mean())
+    assert torch.stack(sums).tolist() == [float(number) for number in range(COUNT)]
+
+
+def test_the_loader_brings_every_sample_and_augments_on_the_device(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
+    pack = write_arrays(tmp_path / "p", {"image": images, "label": np.arange(64)})
+    recipe = stoker.augment.Recipe(
+        stoker.augment.RandomResizedCrop(32),
+        stoker.augment.HorizontalFlip(),
+        stoker.augment.ColorJitter(0.4, 0.4, 0.4, 0.1),
+        stoker.augment.Normalize(),
+    )
+    on_host = list(stoker.Loader(pack, 8, shuffle=True, augment=recipe))
+    on_device = list(stoker.Loader(pack, 8, shuffle=True, augment=recipe, device="cuda"))
+    for one, other in zip(on_host, on_device, strict=True):
+        assert other["image"].is_cuda
+        assert torch.equal(one["label"], other["label"].cpu())
+        # Two resizers of at most one grey level apart, then changes that may double it.
+        assert (one["image"] - other["image"].cpu()).abs().max() < 6 / 255 / 0.225
