@@ -1,0 +1,1 @@
+"""One script a public claim: it measures, prints one table and keeps the result as JSON."""

@@ -1,0 +1,1 @@
+"""Loaders that benchmarks/loader.py runs side by side, each in a process of its own."""
