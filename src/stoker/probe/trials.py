@@ -33,6 +33,11 @@ TRY_SHARE = 2.0
 _WINDOW_S = 1.2
 _MOST_STEPS = 24  # needed for the rounds of many workers
 _ROUNDS = 2
+# Rounds more, while time is left, for what may be the best and isn't known well enough to choose
+# it: an interval wider than this has no promise, or soon none.
+_MORE_ROUNDS = 4
+_KNOWN = 0.1
+_FEWEST_EDGES = 4  # beginnings of epochs, where the gain lies in them
 # What is slower by a third is no choice, however wide the interval after a first round.
 _HOPELESS = 0.75
 # Gains this close to each other are one: the smaller change is built on.
@@ -49,8 +54,12 @@ class _Side:
     periods: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     edges: list[float] = field(default_factory=list)
+    _latest: Measured | None = None
 
     def add(self, measured: Measured) -> None:
+        if measured is self._latest:
+            return  # the window that ended a round also begins the next
+        self._latest = measured
         self.periods += measured.periods
         self.waits += measured.wait
         self.edges += measured.edges
@@ -59,6 +68,26 @@ class _Side:
         """A step, with its share of the beginning of an epoch of so many batches."""
         share = max(0.0, mean(self.edges) - mean(self.waits)) / epoch if epoch else 0.0
         return mean(self.periods) + share
+
+
+@dataclass
+class _Pair:
+    """A candidate beside the loop as it is: what both have given so far."""
+
+    candidate: Candidate
+    own_workers: int
+    own: _Side = field(default_factory=_Side)
+    variant: _Side = field(default_factory=_Side)
+
+    def gain(self, epoch: int | None) -> float:
+        """How many times as fast; over whole epochs where both sides have seen one begin."""
+        whole = epoch if self.own.edges and self.variant.edges else None
+        return self.own.step_s(whole) / max(self.variant.step_s(whole), 1e-9)
+
+    def doubt(self) -> float:
+        """Half the 95 % interval of the gain, as a share of it, without the beginnings."""
+        sides = ((self.own, self.own_workers), (self.variant, self.candidate.workers))
+        return math.hypot(*(half_width_share(side.periods, max(1, n)) for side, n in sides))
 
 
 class Trials:
@@ -84,6 +113,7 @@ class Trials:
         self._own = Measured()  # the latest window of the loop as it is
         self._gains: dict[str, float] = {"": 1.0}
         self._workers = {"": loop.workers}
+        self._pairs: list[_Pair] = []
 
     def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Trial:
         """All candidates, best guesses first, within `TRY_SHARE` of the budget."""
@@ -106,6 +136,7 @@ class Trials:
         gained = [one.name for one in further if self._gain(one.name) > self._worth(base)]
         if len(gained) > 1:
             yield from self._each(self._asked(lambda: offers.together(gained)))
+        yield from self._look_again()
 
     # -- which -------------------------------------------------------------------------------------
 
@@ -163,39 +194,67 @@ class Trials:
         for candidate in candidates:
             if candidate.name in self._gains or (candidate.needs_epochs and not self._epochs):
                 continue
-            if self._loop.elapsed_s() + self._needed_s(candidate) > self._until_s:
+            if not self._can_begin(candidate):
                 self._write("untried", name=candidate.name, why="no time was left for it")
                 continue
             yield from self._one(candidate)
             self._loop.end_trial()
 
     def _one(self, candidate: Candidate) -> Trial:
-        own, variant = _Side(), _Side()
-        own.add(self._own)
+        pair = _Pair(candidate, self._loop.workers)
         self._workers[candidate.name] = candidate.workers
-        block = max(1, self._loop.workers)
         for _ in range(_ROUNDS):
-            measured = yield self._variant_window(candidate)
-            if not measured.periods:
-                return  # it failed, or was too slow for a single step; the notes say which
-            variant.add(measured)
-            self._own = yield self._own_window()
-            own.add(self._own)
-            is_whole = self._epochs and own.edges and variant.edges
-            epoch = self._loop.epoch_length if is_whole else None
-            gain = own.step_s(epoch) / max(variant.step_s(epoch), 1e-9)
-            self._gains[candidate.name] = gain
-            sides = ((own, block), (variant, max(1, candidate.workers)))
-            doubt = math.hypot(*(half_width_share(side.periods, round_) for side, round_ in sides))
-            if self._is_decided(gain, doubt) or not self._has_time(candidate):
+            if not (yield from self._round(pair)):
                 return
+            if self._is_decided(pair) or not self._has_time(candidate):
+                break
+        self._pairs.append(pair)
 
-    def _is_decided(self, gain: float, doubt: float) -> bool:
+    def _round(self, pair: _Pair) -> Generator[Window, Measured, bool]:
+        """A window of the candidate between two of the loop as it is; False where it gave none."""
+        pair.own.add(self._own)
+        measured = yield self._variant_window(pair.candidate)
+        if not measured.periods:
+            return False  # it failed, or was too slow for a single step; the notes say which
+        pair.variant.add(measured)
+        self._own = yield self._own_window()
+        pair.own.add(self._own)
+        self._gains[pair.candidate.name] = pair.gain(
+            self._loop.epoch_length if self._epochs else None
+        )
+        return True
+
+    def _look_again(self) -> Trial:
+        """The time that is left goes to who may be the best and is not known well enough."""
+        for _ in range(_MORE_ROUNDS):
+            pair = max(
+                self._in_doubt(), key=lambda one: self._gain(one.candidate.name), default=None
+            )
+            if pair is None or not self._can_begin(pair.candidate):
+                return
+            if not (yield from self._round(pair)):
+                self._pairs.remove(pair)
+            self._loop.end_trial()
+
+    def _in_doubt(self) -> list[_Pair]:
+        most = max(self._gains.values())
+        return [
+            pair
+            for pair in self._pairs
+            if self._gain(pair.candidate.name) * (1 + min(1.0, pair.doubt())) > most
+            and (pair.doubt() > _KNOWN or len(pair.variant.edges) < self._epochs * _FEWEST_EDGES)
+        ]
+
+    def _is_decided(self, pair: _Pair) -> bool:
+        gain, doubt = self._gain(pair.candidate.name), pair.doubt()
         if gain < _HOPELESS:
             return True
         if self._epochs:
             return False  # a single beginning of an epoch tells little
         return doubt <= WANTED_HALF_WIDTH or gain * (1 + doubt) < 1 - WANTED_HALF_WIDTH
+
+    def _can_begin(self, candidate: Candidate) -> bool:
+        return self._loop.elapsed_s() + self._needed_s(candidate) <= self._until_s
 
     def _has_time(self, candidate: Candidate) -> bool:
         return self._loop.elapsed_s() + 2 * self._window_s(candidate.depth) <= self._until_s

@@ -73,6 +73,7 @@ class FakeLoop:
         self.windows: list[Window] = []
         self.lines: list[dict[str, Any]] = []
         self.trials_ended = 0
+        self.unsteady: dict[str, float] = {}  # by how much of itself a step is longer or shorter
         self.edge_s = dict.fromkeys(("", "workers=4", "workers=1", "workers=0"), 1.0)
 
     def elapsed_s(self) -> float:
@@ -112,8 +113,9 @@ class FakeLoop:
                 break
             self.now += step
             if number >= window.skip:
+                bent = self.unsteady.get(window.variant, 0.0) * (1 if number % 8 < 4 else -1)
                 measured.wait.append(0.0)
-                measured.compute.append(step)
+                measured.compute.append(step * (1 + bent))
         if window.epochs:
             edge = self.edge_s.get(window.variant, 0.01)
             self.now += edge
@@ -155,6 +157,25 @@ def test_what_is_hopeless_gets_a_single_round() -> None:
     loop = FakeLoop(FakeOffers({1: 3 * STEP_S}, {}))
     loop.conduct()
     assert [window.variant for window in loop.windows].count("workers=1") == 1
+
+
+def test_time_that_is_left_goes_to_the_best_that_is_not_known_well_enough() -> None:
+    loop = FakeLoop(FakeOffers({4: 0.025, 1: 0.06, 0: 0.1}, {"unordered": STEP_S}))
+    loop.unsteady = {"workers=4": 0.6}
+    loop.conduct({1: 0.06, 2: 0.04, 4: 0.02})
+    rounds = [window.variant for window in loop.windows if window.leg == "V"]
+    assert rounds.count("workers=4") > 3 and rounds[-1] == "workers=4"
+    assert rounds.count("workers=4,unordered") == 1  # known at once, and no better
+    legs = [window.leg for window in loop.windows]
+    assert all(legs[at - 1] == "B" == legs[at + 1] for at, leg in enumerate(legs) if leg == "V")
+
+
+def test_what_is_unsteady_and_far_from_the_best_is_not_looked_at_again() -> None:
+    loop = FakeLoop(FakeOffers({4: 0.02, 1: 0.06, 0: 0.1}, {"unordered": STEP_S}))
+    loop.unsteady = {"workers=4,unordered": 0.3}
+    loop.conduct({1: 0.06, 2: 0.04, 4: 0.02})
+    rounds = [window.variant for window in loop.windows if window.leg == "V"]
+    assert rounds.count("workers=4,unordered") <= 2
 
 
 def test_settings_are_tried_on_top_of_the_fewest_workers_that_are_fastest() -> None:
