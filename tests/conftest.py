@@ -23,7 +23,12 @@ _GRACE_S = 2.0
 # Here real processes are measured, killed and interrupted. What other programs of a shared machine
 # do to one run they hardly do to three; what is wrong in the code is wrong in all three, and each
 # rerun is told.
-_REAL_PROCESSES = {"attach", "accuracy", "cli", "frameworks"}
+_REAL_PROCESSES = {
+    *("accuracy", "architecture", "attach", "benchmarks", "cli", "examples", "frameworks"),
+    *("test_captured.py", "test_courses.py", "test_dataloader.py", "test_descendants.py"),
+    *("test_feed.py", "test_process_endings.py", "test_processes.py", "test_session.py"),
+    "test_stacks.py",
+}
 _RERUNS = 2
 
 
