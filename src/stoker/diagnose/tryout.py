@@ -11,6 +11,8 @@ from stoker.stats import Spread, ratio
 
 # Below this a gain is within what two stretches of one run differ by.
 _WORTH = 0.02
+# What is surely faster by so much is a choice, though its interval is too wide to promise a gain.
+_FAR = 1.2
 # What is tied by its interval must be about as fast in the middle, too.
 _ABOUT = 0.1
 # Memory that differs by less is the same cost: workers of one run differ by so much among them.
@@ -47,9 +49,16 @@ def tryout(profile: Profile) -> Tryout | None:
 
 
 def _best(tried: Sequence[Candidate]) -> Spread:
-    """The best gain of those that are known well enough to promise it; 1 where none is faster."""
-    gains = [one.speedup for one in tried if one.speedup is not None and one.speedup.is_promise]
-    return max([Spread.exact(1.0), *gains], key=lambda gain: gain.median)
+    """The best gain of those that are known well enough to choose; 1 where none is faster.
+
+    Well enough is an interval that is narrow enough to promise it, or one that lies far above all
+    that are: what is at least four times as fast is the best, however many times it may be.
+    """
+    gains = [one.speedup for one in tried if one.speedup is not None]
+    narrow = [Spread.exact(1.0), *(gain for gain in gains if gain.is_promise)]
+    best = max(narrow, key=lambda gain: gain.median)
+    sure = [gain for gain in gains if gain.low > best.median * _FAR]
+    return max(sure, key=lambda gain: gain.low, default=best)
 
 
 def _is_tied(gain: Spread, best: Spread) -> bool:
@@ -66,7 +75,7 @@ def _pick(profile: Profile, tried: Sequence[Candidate], best: Spread) -> Candida
         if one.speedup is not None
         and not one.unfit
         and _is_tied(one.speedup, best)
-        and one.speedup.is_promise
+        and (one.speedup.is_promise or one.speedup is best)
         and one.speedup.low > 1
         and one.speedup.median >= best.median * (1 - _ABOUT)
     ]
@@ -83,7 +92,7 @@ def _pick(profile: Profile, tried: Sequence[Candidate], best: Spread) -> Candida
 def _is_unsure(one: Candidate, best: Spread) -> bool:
     """It may be faster than the best, and was not seen long enough to say so."""
     gain = one.speedup
-    is_known = gain is None or gain.is_promise or bool(one.unfit)
+    is_known = gain is None or gain is best or gain.is_promise or bool(one.unfit)
     return not is_known and gain is not None and gain.median > best.median * (1 + _WORTH)
 
 

@@ -75,6 +75,19 @@ def test_a_wide_interval_is_no_pick() -> None:
     assert found(wild, tried("workers=4", 1.9, workers=4)).pick == "workers=4"
 
 
+def test_what_is_far_better_is_picked_though_how_much_better_is_open() -> None:
+    result = found(tried("persistent-workers", 5.4, share=0.3), tried("workers=4", 1.2, workers=4))
+    assert result.pick == "persistent-workers" and not result.unsure
+    assert "5.40x (3.78 to 7.02)" in result.sentence
+    assert [row.is_tied for row in result.rows] == [True, False]
+
+
+def test_what_may_be_worse_than_the_best_that_is_known_is_no_pick() -> None:
+    result = found(tried("persistent-workers", 1.5, share=0.3), tried("workers=4", 1.2, workers=4))
+    assert result.pick == "workers=4"
+    assert result.unsure == ("persistent-workers",)
+
+
 def test_the_order_of_samples_is_given_up_last() -> None:
     result = found(
         tried("unordered", 1.5, data=REORDERED),
