@@ -236,6 +236,9 @@ def _show(call: ScriptCall, requests: tuple[Request, ...]) -> int:
 
 def _path_of(call: ScriptCall) -> str | None:
     """Where the script's source is; absolute, for it may change its directory."""
+    if call.kind == "launcher":  # the first source on its command line
+        named = (word for word in call.argv if word.endswith(".py") and Path(word).is_file())
+        return next((str(Path(word).absolute()) for word in named), None)
     return str(Path(call.argv[0]).absolute()) if call.kind == "script" else None
 
 
