@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
         return _show(args.call, requests)
     variables: dict[str, str] = {}
     if requests:
+        if path is not None:  # of the processes to come the first with loaders writes it
+            Path(path).unlink(missing_ok=True)
         variables = _environment(requests, diagnosis, path, args)
     else:
         _tell("nothing is applied, the script runs as it is", is_quiet=args.quiet)
