@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
         return _show(args.call, requests)
     variables: dict[str, str] = {}
     if requests:
+        if path is not None:  # of the processes to come the first with loaders writes it
+            Path(path).unlink(missing_ok=True)
         variables = _environment(requests, diagnosis, path, args)
     else:
         _tell("nothing is applied, the script runs as it is", is_quiet=args.quiet)
@@ -236,6 +238,9 @@ def _show(call: ScriptCall, requests: tuple[Request, ...]) -> int:
 
 def _path_of(call: ScriptCall) -> str | None:
     """Where the script's source is; absolute, for it may change its directory."""
+    if call.kind == "launcher":  # the first source on its command line
+        named = (word for word in call.argv if word.endswith(".py") and Path(word).is_file())
+        return next((str(Path(word).absolute()) for word in named), None)
     return str(Path(call.argv[0]).absolute()) if call.kind == "script" else None
 
 

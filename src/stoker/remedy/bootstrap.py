@@ -37,14 +37,15 @@ def start() -> None:
         )
         loaders = Loaders(orders, module, ledger)
         loaders.install()
+        _own().after("torch.optim.optimizer", loaders.steps.watch)
         if any(request.name == "pinned-async" for request in orders.requests):
-            _emulated().after("stoker.emulate.accelerator", loaders.deliveries.watch_emulated)
+            _own().after("stoker.emulate.accelerator", loaders.deliveries.watch_emulated)
 
     _watch = ImportWatch(failed)
     _watch.after("torch.utils.data.dataloader", hook_loader)
     _watch.install()
 
 
-def _emulated() -> ImportWatch:
+def _own() -> ImportWatch:
     assert _watch is not None
     return _watch

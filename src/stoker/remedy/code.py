@@ -35,6 +35,9 @@ def keywords_of(requests: Sequence[Request]) -> dict[str, str]:
     return found
 
 
+# What transformers' Trainer puts before the names of DataLoader's arguments.
+_OF_LIBRARY = "dataloader_"
+
 # Longer lines than this get a line of their own for what is added.
 _LONGEST_LINE = 88
 
@@ -107,6 +110,9 @@ def _diff(path: Path, keywords: dict[str, str], packed: str | None) -> list[str]
     except (OSError, ValueError, SyntaxError):
         return []
     call = _training_loader(tree)
+    if call is None and packed is None:
+        call = _with_settings(tree)
+        keywords = {f"{_OF_LIBRARY}{name}": value for name, value in keywords.items()}
     if call is None:
         return []
     pack_edits = edits_for_pack(source, tree, call, packed) if packed is not None else []
@@ -160,17 +166,37 @@ def _training_loader(tree: ast.Module) -> ast.Call | None:
     if len(calls) <= 1:
         return calls[0] if calls else None
     named = [call for call in calls if _name_in(tree, call, "train")]
+    inside = [call for call in calls if _is_in_function(tree, call, "train")]
     shuffled = [call for call in calls if _shuffles(call)]
-    for some in (named, shuffled):
+    for some in (named, inside, shuffled):
         if len(some) == 1:
             return some[0]
     return None
 
 
+def _with_settings(tree: ast.Module) -> ast.Call | None:
+    """The call that takes a DataLoader's settings for a library that makes the loader itself; None
+    when the script makes loaders, too, or there is more than one such call.
+    """
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    found = [call for call in calls if _takes_settings(call)]
+    is_clear = len(found) == 1 and not any(map(_is_loader, calls))
+    return found[0] if is_clear else None
+
+
+def _takes_settings(call: ast.Call) -> bool:
+    has_one = any((keyword.arg or "").startswith(_OF_LIBRARY) for keyword in call.keywords)
+    return has_one or (_called(call).endswith("TrainingArguments") and bool(call.keywords))
+
+
 def _is_loader(call: ast.Call) -> bool:
+    return _called(call) == "DataLoader" and bool(call.args or call.keywords)
+
+
+def _called(call: ast.Call) -> str:
+    """The last word of what is called."""
     function = call.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name == "DataLoader" and bool(call.args or call.keywords)
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _shuffles(call: ast.Call) -> bool:
@@ -191,6 +217,15 @@ def _name_in(tree: ast.Module, call: ast.Call, word: str) -> bool:
     )
 
 
+def _is_in_function(tree: ast.Module, call: ast.Call, word: str) -> bool:
+    """True within a function whose name has the word in it."""
+    return any(
+        word in node.name.lower() and any(inner is call for inner in ast.walk(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    )
+
+
 def with_keywords(
     source: str, call: ast.Call, keywords: dict[str, str], others: Sequence[Edit] = ()
 ) -> str:
@@ -206,9 +241,11 @@ def with_keywords(
             end = offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
             edits.append((begin, end, new.pop(keyword.arg).encode()))
     # What is the default needs no line of its own.
-    new = {name: value for name, value in new.items() if value not in ("None", "False")} | (
-        {"in_order": "False"} if new.get("in_order") == "False" else {}
-    )
+    new = {
+        name: value
+        for name, value in new.items()
+        if value not in ("None", "False") or name.endswith("in_order")
+    }
     if new:
         edits.append(_addition(data, call, new, offset))
     for begin, end, text in sorted(edits, reverse=True):

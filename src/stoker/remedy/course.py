@@ -15,13 +15,14 @@ from stoker.remedy.apply import Plan
 from stoker.remedy.cache_ram import RamCache
 from stoker.remedy.certificate import Certificate
 from stoker.remedy.delivery import Deliveries
-from stoker.remedy.feed import Feed
+from stoker.remedy.feed import Aside, Feed
 from stoker.remedy.fingerprint import fingerprint
 from stoker.remedy.indices import Indices
 from stoker.remedy.ledger import LoaderAccount, milliseconds
 from stoker.remedy.orders import Orders
 from stoker.remedy.settings import Settings
 from stoker.remedy.staging import HELD
+from stoker.remedy.steps import Cycles, Steps
 from stoker.remedy.supply import Iterate, Supply, length_of, settings_of
 from stoker.remedy.trial import Trial, Way
 from stoker.remedy.watched_order import WatchedOrder
@@ -45,13 +46,19 @@ class LoaderCourse:
         deliveries: Deliveries,
         tell: Tell,
         orders: Orders,
+        steps: Steps,
         trial: Trial | None = None,
+        found_to_train: Callable[[], None] | None = None,
     ) -> None:
-        """`trial`: of an earlier loader like this one, for scripts that make one every epoch."""
+        """`trial`: of an earlier loader like this one, for scripts that make one every epoch.
+        `found_to_train`: called once an optimizer's step has followed a batch; until then the
+        loader may be one of an evaluation, and is the script's own. None: it trains for sure.
+        """
         self._loader = copy.copy(loader)  # the loader itself would never be let go
         self._certificate = Certificate(self._loader, orders.checked_batches)
         self._plan = plan
         self._account = account
+        self._iterate = iterate
         self._deliveries = deliveries
         self._tell = tell
         own = settings_of(loader)
@@ -79,6 +86,11 @@ class LoaderCourse:
         self._is_known = trial is not None and trial.found is not None
         self._feed: weakref.ref[Feed] | None = None
         self._is_over = False
+        self._steps = steps
+        self._cycles = Cycles(steps)
+        self._found_to_train = found_to_train
+        self._untold: str | None = None  # why it was rolled back before it was found to train
+        self._steps_before = 0  # the optimizer's, when the last batch was given
 
     @property
     def is_over(self) -> bool:
@@ -89,11 +101,14 @@ class LoaderCourse:
         """
         return self._is_over and not self._own.persistent
 
-    def begin(self, loader: Any) -> Feed | None:
-        """The next epoch; None where two are under way at once, which one loader can't feed."""
-        feed = self._feed() if self._feed is not None else None
-        if feed is not None and not feed.is_over:
-            return None
+    def begin(self, loader: Any) -> Feed:
+        """The next epoch. One that is still under way, which need not be asked again, goes on as
+        the script has it.
+        """
+        before = self._feed() if self._feed is not None else None
+        if before is not None and not before.is_over:
+            own = Supply(self._loader, self._own, self._iterate, early=self._deliveries)
+            before.hand_over(Aside(own))
         now = self._look()
         if self._seen is not None and now != self._seen:
             self._supplies[Way.REMEDIED].renew()
@@ -116,7 +131,8 @@ class LoaderCourse:
         """How the next batches should be loaded."""
         if not self._is_known and self._order is not None:
             self._is_known = self._order.is_known
-        return self.trial.way if self._is_known and not self._is_over else Way.OWN
+        is_free = self._is_known and not self._is_over and self._found_to_train is None
+        return self.trial.way if is_free else Way.OWN
 
     def supply(self, way: Way) -> Supply:
         """The loader for a way."""
@@ -124,18 +140,28 @@ class LoaderCourse:
 
     def started(self, way: Way, seconds: float) -> None:
         """From iter() to the first batch."""
-        self._account.starts[way].append(seconds)
+        if self._found_to_train is None:
+            self._account.starts[way].append(seconds)
 
     def stepped(self, way: Way, seconds: float) -> None:
         """A step of the script, from batch to batch."""
-        self._account.step(way, seconds)
-        if self.trial.found is None:
-            self.trial.step(way, seconds)
-            self._account.own_seen_s = self.trial.own_s
-            self._conclude()
+        if self._found_to_train is not None:
+            return
+        for each in self._cycles.periods(way, seconds):
+            self._account.step(way, each)
+            # Behind a roll-back the batches on their way still come: they decide nothing any more.
+            if self.trial.found is None and not self._is_over:
+                self.trial.step(way, each)
+                self._account.own_seen_s = self.trial.own_s
+                self._conclude()
 
     def asked(self) -> bool:
         """The script asks for a batch; True when those in flight were made of another data set."""
+        if self._found_to_train is not None and self._has_trained():
+            found, self._found_to_train = self._found_to_train, None
+            found()
+            if self._untold is not None:
+                self._roll_back(self._untold)
         if self._is_over or not self._is_time_to_look() or self._look() == self._in_epoch:
             return False
         self._roll_back("the script changes the data set or collate_fn within the epoch")
@@ -155,6 +181,7 @@ class LoaderCourse:
         if self._given == 0:
             self._in_epoch = self._look()
         self._given += 1
+        self._steps_before = self._steps.count
         if way is Way.REMEDIED:
             self._has_given_remedied = True
             if not self._certificate.is_complete and self._plan.settings.in_order:
@@ -168,6 +195,9 @@ class LoaderCourse:
             if problem is not None and problem not in self._account.notes:
                 self._account.notes.append(problem)
                 self._tell(problem)
+
+    def _has_trained(self) -> bool:
+        return self._given > 0 and self._steps.count > self._steps_before
 
     @property
     def _freezes(self) -> bool:
@@ -211,6 +241,11 @@ class LoaderCourse:
 
     def _roll_back(self, why: str) -> None:
         self._is_over = True
+        if self._found_to_train is not None:
+            self._untold = (
+                why  # nothing was applied; of a loader that does not train nothing is told
+            )
+            return
         self._account.kept = False
         self._account.rolled_back = why
         self._tell(f"rolled back, the script has its own loader again: {why}")

@@ -108,6 +108,15 @@ class Feed(Iterator[Any]):
             self._indices.close()  # what is on its way still arrives; then the other way begins
         return batch
 
+    def hand_over(self, course: Course) -> None:
+        """Go on under another course; what is under way is made again, if it is asked for."""
+        inner, self._inner = self._inner, iter(())
+        _end(inner, "close")
+        self._indices.reopen()
+        self._course = course
+        if self._is_begun:
+            self._is_begun, self._base = False, None
+
     def close(self) -> None:
         """The script has let go of the epoch."""
         self._is_over = True
@@ -147,6 +156,39 @@ class Feed(Iterator[Any]):
             self._indices.reopen()
             self._way = Way.OWN
             return self._course.supply(Way.OWN).begin(self._indices, None)
+
+
+class Aside:
+    """The course of a pass that a newer one over the same loader has displaced: the script's own
+    settings, and nothing told.
+    """
+
+    way = Way.OWN
+
+    def __init__(self, supply: Supply) -> None:
+        """`supply`: under the script's own settings, and this pass's alone."""
+        self._supply = supply
+
+    def supply(self, _: Way) -> Supply:
+        """The loader as the script has it."""
+        return self._supply
+
+    def started(self, _: Way, __: float) -> None:
+        """Not measured."""
+
+    def stepped(self, _: Way, __: float) -> None:
+        """Not measured."""
+
+    def asked(self) -> bool:
+        """The way stays what it is."""
+        return False
+
+    def gave(self, _: Way, __: Any, ___: Any) -> None:
+        """Nothing to do."""
+
+    def failed(self, _: BaseException) -> bool:
+        """It is the script's own error."""
+        return False
 
 
 def _end(inner: Iterator[Any], *ways: str) -> None:

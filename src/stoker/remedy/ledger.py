@@ -112,11 +112,17 @@ class Ledger:
         self._script = script
         self._accounts: list[LoaderAccount] = []
 
-    def open(self, loader: str) -> LoaderAccount:
-        """The account of one more loader."""
-        account = LoaderAccount(loader)
+    def open(self, account: LoaderAccount) -> bool:
+        """Take in the account of one more loader; False where it was taken in before."""
+        if any(each is account for each in self._accounts):
+            return False
         self._accounts.append(account)
-        return account
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        """True while no loader has an account."""
+        return not self._accounts
 
     def tell(self, text: str) -> None:
         """A line on stderr, whatever became of it."""
@@ -135,7 +141,10 @@ class Ledger:
             self.tell(f"the same as a change of the code:\n{change.rstrip()}")
         # Spawned workers come here at their end, too, and have nothing to tell.
         is_child = multiprocessing.parent_process() is not None
-        if self._json_path is not None and (self._accounts or not is_child):
+        if self._json_path is None or (is_child and not self._accounts):
+            return
+        # A launcher ends behind its ranks, and has no loaders.
+        if self._accounts or not Path(self._json_path).exists():
             self._write_json(Path(self._json_path))
 
     def _write_json(self, path: Path) -> None:

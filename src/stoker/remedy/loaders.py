@@ -1,4 +1,5 @@
-"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__` alone.
+"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__`, and to
+`_BaseDataLoaderIter.__init__`, where loaders that do not pass the first are seen.
 
 What is not understood runs as the script has it: other loader classes with ways of their own,
 loaders of validation, loaders inside of workers.
@@ -7,22 +8,33 @@ loaders of validation, loaders inside of workers.
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import sys
-import threading
 import weakref
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from stoker.remedy.apply import Plan, plan
 from stoker.remedy.course import LoaderCourse
 from stoker.remedy.delivery import Deliveries
+from stoker.remedy.indices import Tap
 from stoker.remedy.ledger import Ledger, LoaderAccount
 from stoker.remedy.orders import Orders
-from stoker.remedy.settings import Refusal
+from stoker.remedy.settings import Refusal, Settings
+from stoker.remedy.steps import Steps
 from stoker.remedy.subject import subject_of
 from stoker.remedy.trial import Trial
+
+_DEEPEST = 8  # samplers within samplers
+
+
+def _nothing() -> None:
+    """No data set."""
 
 
 class Loaders:
@@ -37,9 +49,11 @@ class Loaders:
         self._courses: weakref.WeakKeyDictionary[Any, LoaderCourse | None] = (
             weakref.WeakKeyDictionary()
         )
-        self._likes: dict[object, tuple[LoaderAccount, Trial]] = {}
+        self._likes: dict[object, _Like] = {}
+        self._elsewhere: set[object] = set()  # loaders with ways of their own that were told of
         self.deliveries = Deliveries(ledger.tell)
-        self._inside = threading.local()
+        self.steps = Steps()
+        self._begin_iterator = module._BaseDataLoaderIter.__init__
         self._is_open = True
 
     def install(self) -> None:
@@ -56,7 +70,18 @@ class Loaders:
                 feed = None
             return original(loader) if feed is None else feed
 
+        begin = self._begin_iterator
+
+        def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807 - as above
+            if not loaders.is_away():
+                try:
+                    loaders.saw_iterator(loader)
+                except Exception as error:  # noqa: BLE001 - it is only looked at
+                    loaders.give_up(loader, error)
+            begin(iterator, loader)
+
         self._module.DataLoader.__iter__ = __iter__
+        self._module._BaseDataLoaderIter.__init__ = __init__
         if any(request.name == "pinned-async" for request in self._orders.requests):
             torch = sys.modules["torch"]
             if torch.cuda.is_available():
@@ -80,6 +105,22 @@ class Loaders:
             return None
         return course.begin(loader)
 
+    def saw_iterator(self, loader: Any) -> None:
+        """An iterator is made for a loader: of a class that keeps its own way it is told once."""
+        kind = type(loader)
+        is_ours = kind.__iter__ is self._module.DataLoader.__iter__
+        if is_ours or loader in self._courses or not _is_training():
+            return
+        if isinstance(loader._index_sampler, Tap):
+            return  # made for a loader that has remedies
+        name = _name_of(loader)
+        if self._is_foreign(name) or (kind, name) in self._elsewhere:
+            return
+        self._elsewhere.add((kind, name))
+        why = f"{kind.__qualname__} iterates in a way of its own"
+        made = _refused(subject_of(loader, None).settings, self._orders, why)
+        self._open(self._account(name, made), made)
+
     def give_up(self, loader: Any, error: Exception) -> None:
         """Something of ours broke."""
         self._courses[loader] = None
@@ -91,32 +132,42 @@ class Loaders:
             return
         self._is_open = False
         self._module.DataLoader.__iter__ = self._iterate
+        self._module._BaseDataLoaderIter.__init__ = self._begin_iterator
         self.deliveries.undo()
+        self.steps.undo()
+        if self.steps.count and self._ledger.is_empty and not multiprocessing.parent_process():
+            self._ledger.tell(f"nothing was applied: {self._nothing_seen()}")
         self._ledger.close()
+
+    def _nothing_seen(self) -> str:
+        seen = f"the optimizer has made {self.steps.count} steps"
+        if self._orders.dataset is not None:
+            return f"{seen}, and no DataLoader gave batches of {self._orders.dataset} to any"
+        return f"{seen}, and their batches came from no torch DataLoader"
 
     # -- one loader --------------------------------------------------------------------------------
 
     def _course(self, loader: Any) -> LoaderCourse | None:
         name = _name_of(loader)
-        if self._orders.dataset is not None and self._orders.dataset != name:
-            return None  # not the one that the diagnosis is about
+        if self._is_foreign(name):
+            return None
         subject = subject_of(loader, self._orders.batch_bytes)
         # Scripts that make their loader anew for each epoch have one account and one trial.
-        like = (name, loader.batch_size, subject.settings, type(loader.sampler))
-        account, trial = self._likes.get(like, (None, None))
-        if account is not None and account.rolled_back is not None:
+        size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
+        kind = (name, size, subject.settings, _kinds_of(loader._index_sampler))
+        like = self._likes.get(kind)
+        if like is not None and like.account.rolled_back is not None:
             return None
         made = plan(subject, self._orders.requests)
         if subject.is_iterable:
-            refusal = Refusal("an iterable data set has no order that could be handed on")
-            every = tuple((request, refusal) for request in self._orders.requests)
-            made = Plan(subject.settings, (), every)
-        if account is None:
-            account = self._ledger.open(name)
-            account.baseline_s = self._orders.baseline_s
-            account.wanted_batches = self._orders.checked_batches
-            account.in_order = made.settings.in_order
-            self._note(account, made)
+            why = "an iterable data set has no order that could be handed on"
+            made = _refused(subject.settings, self._orders, why)
+        account = like.account if like is not None else self._account(name, made)
+        # Some evaluations take their batches with gradients on: once the optimizer has begun, a
+        # loader has to show that its steps follow.
+        trains = not self.steps.count or (like is not None and like.trains_on(loader.dataset))
+        if trains:
+            self._open(account, made)
         if not made.applied:
             return None
         course = LoaderCourse(
@@ -127,10 +178,36 @@ class Loaders:
             deliveries=self.deliveries,
             tell=self._ledger.tell,
             orders=self._orders,
-            trial=trial,
+            steps=self.steps,
+            trial=like.trial if like is not None else None,
+            found_to_train=None if trains else partial(self._found, kind, made, loader.dataset),
         )
-        self._likes[like] = (account, course.trial)
+        if like is None:
+            self._likes[kind] = like = _Like(account, course.trial)
+        if trains:
+            like.remember(loader.dataset)
         return course
+
+    def _found(self, kind: object, made: Plan, dataset: Any) -> None:
+        """A loader of that kind is followed by the optimizer's steps."""
+        like = self._likes[kind]
+        like.remember(dataset)
+        self._open(like.account, made)
+
+    def _is_foreign(self, name: str) -> bool:
+        """True for other data sets than the one that a diagnosis is about."""
+        return self._orders.dataset is not None and self._orders.dataset != name
+
+    def _account(self, name: str, made: Plan) -> LoaderAccount:
+        account = LoaderAccount(name)
+        account.baseline_s = self._orders.baseline_s
+        account.wanted_batches = self._orders.checked_batches
+        account.in_order = made.settings.in_order
+        return account
+
+    def _open(self, account: LoaderAccount, made: Plan) -> None:
+        if self._ledger.open(account):
+            self._note(account, made)
 
     def _note(self, account: LoaderAccount, made: Plan) -> None:
         for request, change in made.applied:
@@ -147,6 +224,39 @@ class Loaders:
         for request, refusal in made.refused:
             account.refused.append({"remedy": str(request), "reason": refusal.reason})
             self._ledger.tell(f"{account.loader}: {request} refused: {refusal.reason}")
+
+
+@dataclass
+class _Like:
+    """What loaders of one kind have in common."""
+
+    account: LoaderAccount
+    trial: Trial
+    _dataset: Callable[[], Any] = _nothing  # that one of them has trained on
+
+    def remember(self, dataset: Any) -> None:
+        """A loader over that data set trains."""
+        with suppress(TypeError):  # a plain list can't be referenced weakly
+            self._dataset = weakref.ref(dataset)
+
+    def trains_on(self, dataset: Any) -> bool:
+        """True where an earlier one, over the very same data set, was seen to."""
+        return dataset is not None and self._dataset() is dataset
+
+
+def _refused(settings: Settings, orders: Orders, why: str) -> Plan:
+    """A plan that refuses all that was asked for."""
+    return Plan(settings, (), tuple((request, Refusal(why)) for request in orders.requests))
+
+
+def _kinds_of(sampler: Any) -> tuple[type, ...]:
+    """The classes of a sampler and of those within it."""
+    found: list[type] = []
+    while sampler is not None and len(found) < _DEEPEST:
+        found.append(type(sampler))
+        within = getattr(sampler, "batch_sampler", None)
+        sampler = within if within is not None else getattr(sampler, "sampler", None)
+    return tuple(found)
 
 
 def _name_of(loader: Any) -> str:

@@ -35,6 +35,8 @@ class WatchedOrder(Iterator[Any]):
         return self.problem is None and (self._has_ended or self._pulls >= _ENOUGH)
 
     def __next__(self) -> Any:
+        if self._has_ended:  # workers ask on; what a sampler makes of its own end is its affair
+            raise StopIteration
         is_watched = self._pulls > 0 and self.problem is None
         if is_watched and self._look() != self._looked:
             self._found("the script changes its sampler within the epoch")

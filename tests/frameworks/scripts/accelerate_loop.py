@@ -2,7 +2,7 @@
 
 import torch
 from accelerate import Accelerator
-from data import Sequences, arguments, classifier
+from data import arguments, classifier, digest, training_set
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -15,7 +15,11 @@ def main():
         model,
         torch.optim.AdamW(model.parameters(), lr=1e-3),
         DataLoader(
-            Sequences(800, args.sample_ms), batch_size=8, shuffle=True, num_workers=args.workers
+            training_set(args),
+            batch_size=8,
+            shuffle=True,
+            num_workers=args.workers,
+            persistent_workers=args.persistent,
         ),
     )
     for epoch in range(args.epochs):
@@ -26,6 +30,7 @@ def main():
                 optimizer.step()
                 optimizer.zero_grad()
         accelerator.print(f"epoch {epoch}: loss {loss.item():.3f}")
+    accelerator.print(f"weights {digest(model)}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import lightning
 import torch
-from data import Sequences, arguments, classifier
+from data import Sequences, arguments, classifier, digest, training_set
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -28,12 +28,17 @@ class Classifier(lightning.LightningModule):
 def main():
     args = arguments()
     loader = DataLoader(
-        Sequences(800, args.sample_ms), batch_size=8, shuffle=True, num_workers=args.workers
+        training_set(args),
+        batch_size=8,
+        shuffle=True,
+        num_workers=args.workers,
+        persistent_workers=args.persistent,
     )
     validation = DataLoader(Sequences(32, 0.0), batch_size=8)
     trainer = lightning.Trainer(max_epochs=args.epochs, accelerator="cpu")
-    trainer.fit(Classifier(), loader, validation)
-    print("fitted")
+    classifier = Classifier()
+    trainer.fit(classifier, loader, validation)
+    print(f"weights {digest(classifier)}")
 
 
 if __name__ == "__main__":

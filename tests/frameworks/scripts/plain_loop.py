@@ -1,7 +1,7 @@
 """The loop that the other scripts are held against."""
 
 import torch
-from data import Sequences, arguments, classifier
+from data import arguments, classifier, digest, training_set
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -9,7 +9,11 @@ from torch.utils.data import DataLoader
 def main():
     args = arguments()
     loader = DataLoader(
-        Sequences(800, args.sample_ms), batch_size=8, shuffle=True, num_workers=args.workers
+        training_set(args),
+        batch_size=8,
+        shuffle=True,
+        num_workers=args.workers,
+        persistent_workers=args.persistent,
     )
     model = classifier()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -20,6 +24,7 @@ def main():
             loss.backward()
             optimizer.step()
         print(f"epoch {epoch}: loss {loss.item():.3f}")
+    print(f"weights {digest(model)}")
 
 
 if __name__ == "__main__":

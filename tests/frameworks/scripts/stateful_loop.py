@@ -1,7 +1,7 @@
 """The plain loop over torchdata's StatefulDataLoader."""
 
 import torch
-from data import Sequences, arguments, classifier
+from data import arguments, classifier, digest, training_set
 from torch import nn
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -9,7 +9,11 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 def main():
     args = arguments()
     loader = StatefulDataLoader(
-        Sequences(800, args.sample_ms), batch_size=8, shuffle=True, num_workers=args.workers
+        training_set(args),
+        batch_size=8,
+        shuffle=True,
+        num_workers=args.workers,
+        persistent_workers=args.persistent,
     )
     model = classifier()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -20,6 +24,7 @@ def main():
             loss.backward()
             optimizer.step()
     print(loader.state_dict())
+    print(f"weights {digest(model)}")
 
 
 if __name__ == "__main__":

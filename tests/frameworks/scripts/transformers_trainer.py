@@ -1,6 +1,6 @@
 """A tiny BERT made from its configuration, trained by the Trainer of transformers."""
 
-from data import LENGTH, VOCABULARY, Pause, Sequences, arguments
+from data import LENGTH, VOCABULARY, Pause, Sequences, arguments, digest, training_set
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 
@@ -24,15 +24,16 @@ def main():
             num_train_epochs=args.epochs,
             per_device_train_batch_size=8,
             dataloader_num_workers=args.workers,
+            dataloader_persistent_workers=args.persistent,
             use_cpu=True,
             eval_strategy="epoch",
             report_to="none",
         ),
-        train_dataset=Sequences(800, args.sample_ms),
+        train_dataset=training_set(args),
         eval_dataset=Sequences(32, 0.0),
     )
     trainer.train()
-    print("trained")
+    print(f"weights {digest(model)}")
 
 
 if __name__ == "__main__":

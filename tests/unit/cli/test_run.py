@@ -128,6 +128,12 @@ def test_a_dry_run_starts_nothing_and_prints_the_change(
     assert "would apply overlap=2" in err
 
 
+def test_the_source_is_found_behind_a_launcher(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("--", sys.executable, "-u", "train.py", "other.py")
+    assert main(["run", "--dry-run", "--apply", "overlap=2", *call]) == 0
+    assert capsys.readouterr().out.startswith("--- a/train.py\n+++ b/train.py\n")
+
+
 @pytest.mark.parametrize("end", [End.INTERRUPTED, End.CONVERGED, None])
 def test_auto_examines_first_and_goes_by_what_it_finds(
     end: End | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

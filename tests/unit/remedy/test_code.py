@@ -56,10 +56,13 @@ def test_no_workers_takes_back_what_only_workers_have(tmp_path: Path) -> None:
     [
         "test_loader = DataLoader(test)\ntrain_loader = DataLoader(train)\n",
         "a = DataLoader(test)\nb = DataLoader(train, shuffle=True)\n",
+        "def val_dataloader():\n    return DataLoader(test)\n"
+        "def train_dataloader():\n    return DataLoader(train)\n",
     ],
 )
 def test_of_several_loaders_the_one_that_trains_is_changed(tmp_path: Path, others: str) -> None:
-    first, second = patched(tmp_path, others, "overlap=2").splitlines()
+    changed = patched(tmp_path, others, "overlap=2").splitlines()
+    first, second = (line for line in changed if "DataLoader(" in line)
     assert "num_workers" not in first
     assert "num_workers=2" in second
 
@@ -108,3 +111,20 @@ def test_an_option_of_the_script_is_named_behind_a_diff_that_still_applies(tmp_p
 def test_no_option_is_named_for_a_value_of_another_origin(tmp_path: Path) -> None:
     source = "loader = DataLoader(data, num_workers=config.workers)\n"
     assert "has an option" not in change(tmp_path, source, "workers=4")
+
+
+def test_a_library_that_makes_the_loader_itself_gets_the_settings(tmp_path: Path) -> None:
+    source = 'settings = TrainingArguments("out", dataloader_num_workers=0)\n'
+    assert patched(tmp_path, source, "overlap=2,persistent-workers") == (
+        'settings = TrainingArguments("out", dataloader_num_workers=2, '
+        "dataloader_persistent_workers=True)\n"
+    )
+    beside = f"{source}loader = DataLoader(data)\n"
+    assert patched(tmp_path, beside, "overlap=2") == (
+        f"{source}loader = DataLoader(data, num_workers=2)\n"
+    )
+
+
+def test_a_pack_is_not_put_in_the_place_of_a_librarys_first_argument(tmp_path: Path) -> None:
+    told = change(tmp_path, 'TrainingArguments("out", bf16=True)\n', "pack=/packed")
+    assert "DataLoader(stoker.pack.in_place_of(dataset, '/packed'), …)" in told

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
 import pytest
 
 from stoker.remedy.apply import plan
@@ -11,8 +14,9 @@ from stoker.remedy.ledger import LoaderAccount
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import parse
 from stoker.remedy.settings import Subject
+from stoker.remedy.steps import Cycles, Steps
 from stoker.remedy.supply import settings_of
-from stoker.remedy.trial import Way
+from stoker.remedy.trial import Way, Window
 
 torch = pytest.importorskip("torch")
 
@@ -41,6 +45,7 @@ def course(remedies: str, *, workers: int) -> LoaderCourse:
         deliveries=Deliveries(print),
         tell=print,
         orders=Orders(requests=requests),
+        steps=Steps(),
     )
 
 
@@ -65,3 +70,45 @@ def test_workers_that_live_on_save_time_between_epochs_where_others_were_started
 ) -> None:
     made = course("workers=3,persistent-workers", workers=workers)
     assert made.trial.is_about_epochs is is_about_epochs
+
+
+def test_batches_that_are_taken_in_bursts_count_as_their_mean() -> None:
+    steps = Steps()
+    cycles = Cycles(steps)
+    assert cycles.periods("own", 2.0) == [2.0]  # no optimizer is known
+    steps.count += 1
+    assert cycles.periods("own", 2.0) == [2.0]
+    assert cycles.periods("own", 0.0) == []
+    assert cycles.periods("own", 1.0) == []
+    steps.count += 1
+    assert cycles.periods("own", 5.0) == [2.0, 2.0, 2.0]
+    assert cycles.periods("own", 5.0) == []
+    steps.count += 1
+    assert cycles.periods("remedied", 1.0) == [1.0]  # the other way's is left out
+
+
+def test_the_optimizers_steps_are_counted_by_its_own_hook_until_it_is_taken_away() -> None:
+    hooks: list[Any] = []
+
+    def register(hook: Any) -> Any:
+        hooks.append(hook)
+        return SimpleNamespace(remove=lambda: hooks.remove(hook))
+
+    steps = Steps()
+    steps.watch(ModuleType("older"))  # without such a hook
+    steps.watch(SimpleNamespace(register_optimizer_step_post_hook=register))  # type: ignore[arg-type]
+    for hook in hooks * 2:
+        hook("optimizer", (), {})
+    assert steps.count == 2
+    steps.undo()
+    assert hooks == []
+
+
+def test_what_arrives_behind_a_roll_back_keeps_nothing() -> None:
+    made = course("workers=3", workers=2)
+    made.trial.windows.append(Window(Way.OWN, (1.0,) * 20))
+    made.trial._way = Way.REMEDIED
+    assert made.failed(RuntimeError("no handle"))
+    for _ in range(200):
+        made.stepped(Way.REMEDIED, 0.1)
+    assert made._account.kept is False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,23 @@ def test_the_change_of_the_code_is_shown_at_the_end_for_what_was_kept(
     script.write_text("loader = DataLoader(data)\n")
     ledger = Ledger(is_quiet=False, json_path=None, script=str(script))
     for _ in range(2):  # one line of the script may make several loaders
-        made = ledger.open("__main__.Photos")
+        made = LoaderAccount("__main__.Photos")
+        assert ledger.open(made)
+        assert not ledger.open(made)
         made.applied.append({"remedy": "overlap=2", "what": "2 workers", "data": "same order"})
         made.requests.append(Request("overlap", 2))
         made.kept = kept
     ledger.close()
     shown = capfd.readouterr().err.count("\n+loader = DataLoader(data, num_workers=2)\n")
     assert shown == (1 if kept else 0)
+
+
+def test_a_launcher_without_loaders_leaves_the_account_of_its_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    for names in ((), ("Photos",), ()):
+        ledger = Ledger(is_quiet=True, json_path=str(path), script=None)
+        for name in names:
+            ledger.open(LoaderAccount(name))
+        ledger.close()
+        assert path.exists()
+    assert [one["loader"] for one in json.loads(path.read_text())["loaders"]] == ["Photos"]

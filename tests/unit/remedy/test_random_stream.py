@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from stoker.remedy.ledger import Ledger
 from stoker.remedy.loaders import Loaders
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import parse
+from stoker.remedy.trial import Way
 
 torch = pytest.importorskip("torch")
 
@@ -33,13 +35,13 @@ def loader(dataset: Any = None, **options: Any) -> Any:
 
 
 @contextmanager
-def remedied(text: str, **orders: Any) -> Iterator[Loaders]:
+def remedied(text: str, *, is_quiet: bool = True, **orders: Any) -> Iterator[Loaders]:
     import torch.utils.data.dataloader as module
 
     found = Loaders(
         Orders(requests=parse(text), **orders),
         module,
-        Ledger(is_quiet=True, json_path=None, script=None),
+        Ledger(is_quiet=is_quiet, json_path=None, script=None),
     )
     found.install()
     try:
@@ -75,6 +77,108 @@ def test_loaders_side_by_side_keep_their_orders(workers: int) -> None:
         return [(first.tolist(), second.tolist()) for first, second in pairs]
 
     compare(training, "workers=2", baseline_s=1e9)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("began", [0, 5])
+def test_of_two_passes_at_once_both_keep_their_orders(began: int, workers: int) -> None:
+    def training() -> list[Any]:
+        batches = loader(num_workers=workers)
+        older = iter(batches)
+        given = [next(older).tolist() for _ in range(began)]
+        for newer in batches:
+            given += [newer.tolist(), *(one.tolist() for one in islice(older, 1))]
+        return given
+
+    assert compare(training, "workers=2", baseline_s=1e9) == [None]
+
+
+def test_an_epoch_that_is_left_and_held_leaves_the_remedies_to_the_next() -> None:
+    torch.manual_seed(1)
+    with remedied("workers=1", baseline_s=1e9) as loaders:
+        batches = loader()
+        for _ in range(3):
+            held = iter(batches)  # the one before is let go behind this
+            for _ in range(8):
+                next(held)
+        account = loaders._ledger._accounts[0]
+    assert len(account.starts[Way.OWN]) == 1  # until the sampler is known
+    assert len(account.starts[Way.REMEDIED]) == 2
+
+
+class Turning(torch.utils.data.Sampler):  # type: ignore[misc]
+    """Begins elsewhere in each epoch, and counts the epochs by itself."""
+
+    epoch = 0
+
+    def __len__(self) -> int:
+        return 24
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(24):
+            yield (number + self.epoch) % 24
+        self.epoch += 1
+
+
+def test_a_sampler_that_changes_itself_at_its_end_keeps_the_remedies() -> None:
+    def training() -> list[Any]:
+        batches = loader(sampler=Turning(), shuffle=False)
+        return [batch.tolist() for _ in range(3) for batch in batches]
+
+    assert compare(training, "workers=2", baseline_s=1e9) == [None]
+
+
+def test_an_evaluation_with_gradients_on_keeps_its_own_loader() -> None:
+    class Others(Numbers):
+        """The next stage of the training."""
+
+    with remedied("workers=1", baseline_s=1e9) as loaders:
+        training, evaluation = loader(), loader()
+        for _ in range(2):
+            for _ in training:
+                loaders.steps.count += 1
+            assert len(list(evaluation)) == 12
+        evaluated = loaders._courses[evaluation]
+        assert evaluated is not None
+        assert evaluated.way is Way.OWN
+        account = loaders._ledger._accounts[0]
+        assert account.steps[Way.REMEDIED] >= 11
+        assert sum(map(len, account.starts.values())) == 2  # of the training alone
+        for _ in loader(Others()):
+            loaders.steps.count += 1
+        later = loaders._ledger._accounts[1:]
+    assert [one.loader.rpartition(".")[2] for one in later] == ["Others"]
+    assert later[0].steps[Way.REMEDIED] > 0
+
+
+def test_a_loader_that_iterates_in_its_own_way_is_refused_by_name() -> None:
+    class Stateful(torch.utils.data.DataLoader):  # type: ignore[misc]
+        def __iter__(self) -> Any:
+            return self._get_iterator()
+
+    with remedied("overlap=2,cache-ram=1MB") as loaders:
+        batches = Stateful(Numbers(), batch_size=2)
+        with torch.no_grad():
+            assert len(list(batches)) == 12
+        assert loaders._ledger.is_empty
+        assert [len(list(batches)) for _ in range(2)] == [12, 12]
+        accounts = loaders._ledger._accounts
+    assert len(accounts) == 1
+    assert accounts[0].applied == []
+    reasons = {entry["remedy"]: entry["reason"] for entry in accounts[0].refused}
+    assert set(reasons) == {"overlap=2", "cache-ram=1MB"}
+    assert all("Stateful iterates in a way of its own" in why for why in reasons.values())
+
+
+@pytest.mark.parametrize("dataset", [None, "there.Photos"])
+def test_a_training_without_a_loader_is_told_that_nothing_was_applied(
+    dataset: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with remedied("overlap=2", dataset=dataset, is_quiet=False) as loaders:
+        loaders.steps.count = 3
+    told = capfd.readouterr().err
+    assert "stoker run: nothing was applied: the optimizer has made 3 steps" in told
+    assert (dataset or "no torch DataLoader") in told
 
 
 def test_random_parts_under_a_cache_that_keeps_them_roll_it_back() -> None:
