@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -226,6 +227,19 @@ def test_a_loader_shows_its_settings_and_its_verdict() -> None:
     assert repr(loader).startswith(
         "stoker.DataLoader(Squares, batch_size=5, num_workers=2; threads: as it was asked for"
     )
+
+
+def test_the_workers_of_the_first_pass_can_be_followed() -> None:
+    loader = stoker.DataLoader(Squares(40), batch_size=5, num_workers=2)
+    loader._verdict = Decided("processes")
+    running = iter(loader)
+    assert running._workers == []  # type: ignore[attr-defined]
+    for _ in range(4):
+        next(running)
+    pids = [worker.pid for worker in running._workers]  # type: ignore[attr-defined]
+    assert len(pids) == 2 and os.getpid() not in pids
+    assert sum(1 for _ in running) == len(loader) - 4
+    assert running._workers == []  # type: ignore[attr-defined]
 
 
 class Decided(Verdict):

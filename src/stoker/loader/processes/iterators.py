@@ -104,9 +104,8 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
             raise
 
 
-def rest_of(loader: Any, batches: Iterator[Any], base_seed: int, ways: Ways) -> Iterator[Any]:
-    """What is left of a pass that threads have begun."""
-    desk = desk_of(loader, base_seed, ways)
+def rest_of(loader: Any, desk: Desk, batches: Iterator[Any]) -> Iterator[Any]:
+    """What is left of a pass that threads have begun, by the workers of that desk."""
     made = _pinned(Course(desk, batches), loader.pin_memory and torch.cuda.is_available())
     try:
         yield from made
