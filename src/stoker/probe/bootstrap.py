@@ -43,6 +43,11 @@ def start() -> None:
         torchdata_hooks.install(module)
 
     def hook_own_loader(module: ModuleType) -> None:
+        if "errand" in session.options:
+            from stoker.probe import captured
+
+            captured.install_own(module)
+            return
         from stoker.probe.hooks import own_loader
 
         own_loader.install(module)
