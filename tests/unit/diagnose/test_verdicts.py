@@ -10,7 +10,6 @@ import pytest
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
 from stoker.records.profile import (
-    THREADS,
     EpochFacts,
     Leg,
     LegCode,
@@ -176,10 +175,6 @@ def test_one_worker_beside_a_free_core_is_too_few() -> None:
     given = starved(cpu=0.13, workers=1, scaling=(more,))
     assert code_of(given) is VerdictCode.TOO_FEW_WORKERS
     assert first_fix(given) is FixCode.WORKERS
-    assert diagnose(given).fixes[0].title == "more worker processes"
-    threads = diagnose(with_loader(given, start_method=THREADS))
-    assert threads.verdict.code is VerdictCode.TOO_FEW_WORKERS
-    assert threads.fixes[0].title == "more threads"
 
 
 def test_fewer_cores_than_the_machine_has_are_an_allocation() -> None:
@@ -239,18 +234,6 @@ def test_epochs_that_take_longer_to_begin_than_to_run_are_a_boundary() -> None:
     )
     assert code_of(given) is VerdictCode.EPOCH_BOUNDARY
     assert first_fix(given) is FixCode.PERSISTENT_WORKERS
-    threads = with_loader(given, start_method=THREADS)
-    fixes = [fix.code for fix in diagnose(threads).fixes]
-    assert FixCode.PERSISTENT_WORKERS not in fixes, "no setting keeps threads"
-
-
-def test_threads_that_load_are_counted_once_beside_a_step_that_they_slow() -> None:
-    given = healthy(real=0.142, contended=0.14, drain=0.07, loader=0.07, cpu=0.12)
-    crowded = msgspec.structs.replace(given.legs["C"], main_cpu_s=about(0.14))
-    given = msgspec.structs.replace(given, legs=given.legs | {"C": crowded})
-    assert "together they want 1.9 cores of 2" in diagnose(given).verdict.sentence
-    threads = with_loader(given, start_method=THREADS)  # 0.12 of the 0.14 is their own
-    assert "together they want" not in diagnose(threads).verdict.sentence
     # Workers that are kept go on with the data set as it was when they began.
     assert any("each epoch" in what for what in diagnose(given).fixes[0].preconditions)
 
