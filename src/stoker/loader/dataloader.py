@@ -27,7 +27,7 @@ from stoker.loader.objects import ITEM, ObjectSlots
 from stoker.loader.order import Indices
 from stoker.loader.pace import Limits, Pace
 from stoker.loader.processes.course import Desk
-from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of
+from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of, why_torchs
 from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
 
@@ -61,8 +61,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
     open file that it seeks in, or that draws from a global random generator in a fixed order,
-    needs "processes". Iterable data sets and those with a `worker_init_fn` get them anyway, the
-    former torch's own.
+    needs "processes". Loaders with a `worker_init_fn` get them anyway; iterable data sets and
+    batch_size=None torch's own, and so does in_order=False unless the mode is "threads".
 
     timeout: seconds without any progress before it is an error; 600 where it is 0.
 
@@ -79,8 +79,11 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
                 run_next='leave mode out: "auto" finds out',
             )
         super().__init__(dataset, *arguments, **settings)
-        is_torchs = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
-        self._mode: Mode = "processes" if is_torchs or self.batch_sampler is None else mode
+        needs_workers = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
+        # Threads deliver in order.
+        is_loose = mode == "auto" and not getattr(self, "in_order", True)
+        is_bound = needs_workers or is_loose or self.batch_sampler is None
+        self._mode: Mode = "processes" if is_bound else mode
         self._verdict = Verdict(len(os.sched_getaffinity(0)))
         self._ways = Ways(self.num_workers)
         if self._mode == "threads":
@@ -97,8 +100,15 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
         """How samples are made, and why; or that it is not known yet."""
         if self._mode == "processes" and is_ours(self):
             return f"processes: as it was asked for, or needed; {self._ways.sentence}"
-        if self._mode != "auto":
-            return f"{self._mode}: as it was asked for, or the only way for this data set"
+        if self._mode == "processes":
+            who = (
+                "torch's own worker processes"
+                if self.num_workers
+                else "torch's own way, no workers"
+            )
+            return f"{who}: {why_torchs(self)}"
+        if self._mode == "threads":
+            return "threads: as it was asked for"
         if self.num_workers < 2:
             return (
                 f"threads: one, as num_workers={self.num_workers}; only with 2 or more is it found "
