@@ -61,8 +61,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
     open file that it seeks in, or that draws from a global random generator in a fixed order,
-    needs "processes". Loaders with a `worker_init_fn` get them anyway; iterable data sets and
-    batch_size=None torch's own, and so does in_order=False unless the mode is "threads".
+    needs "processes". Loaders with a `worker_init_fn` get them anyway; iterable data sets,
+    batch_size=None and, in mode "auto" with workers, in_order=False get torch's own.
 
     timeout: seconds without any progress before it is an error; 600 where it is 0.
 
@@ -81,7 +81,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
         super().__init__(dataset, *arguments, **settings)
         needs_workers = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
         # Threads deliver in order.
-        is_loose = mode == "auto" and not getattr(self, "in_order", True)
+        is_loose = mode == "auto" and self.num_workers > 0 and not getattr(self, "in_order", True)
         is_bound = needs_workers or is_loose or self.batch_sampler is None
         self._mode: Mode = "processes" if is_bound else mode
         self._verdict = Verdict(len(os.sched_getaffinity(0)))
