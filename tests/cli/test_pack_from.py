@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,10 +17,12 @@ import msgspec
 import pytest
 
 from stoker.pack import open_pack
+from stoker.probe import capture
 from stoker.probe.descendants import marked
 from stoker.records.codec import to_json
 from stoker.records.diagnosis import Diagnosis
 from stoker.records.profile import LoaderFacts, Script
+from tests.attach.examined import nothing_left
 from tests.cli.test_predict import answered, stoker
 from tests.golden.diagnoses import device_bound, inconclusive
 from tests.golden.starving import cpu_saturated
@@ -135,6 +138,32 @@ def test_a_script_that_fails_or_never_trains_is_told_of(photos: Path, tmp_path: 
         "no training loader over __main__.Photos, 21 samples, batches of 2 was iterated"
         in done.stderr
     )
+
+
+@pytest.mark.parametrize("kind", ["torch", pytest.param("stoker", marks=pytest.mark.full)])
+def test_a_script_that_trains_on_another_loader_is_not_run_to_its_end(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    argv = (photos, "--epochs", 100_000, "--workers", 2, "--loader", kind)
+    given = diagnosed(cpu_saturated(), tmp_path, *argv, dataset="__main__.Images")
+    monkeypatch.setattr(capture, "PATIENCE_S", 0.5)
+    with nothing_left() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        done = stoker("pack", "--from", str(given), "p", "--quiet", cwd=tmp_path)
+    assert done.returncode == 1 and not done.stdout
+    assert "trains on other loaders, and none over __main__.Images, 21 samples" in done.stderr
+    assert "__main__.Photos, 21 samples, batches of 2 (" in done.stderr
+    assert "stoker doctor --json" in done.stderr
+    assert not (tmp_path / "p").exists() and not (tmp_path / "log.txt").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_stoker_is_met_too(photos: Path, tmp_path: Path, workers: int) -> None:
+    argv = (photos, "--loader", "stoker", "--workers", workers)
+    given = diagnosed(cpu_saturated(), tmp_path, *argv)
+    done = stoker("pack", "--from", str(given), "p", "--workers", "1", "--quiet", cwd=tmp_path)
+    assert "p: 21 samples, 21 packed" in done.stdout, done.stderr
 
 
 @pytest.mark.full

@@ -10,6 +10,7 @@ from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Finding, Judgement, Rule, row
 from stoker.diagnose.wording import cores, ms, percent
 from stoker.records.diagnosis import Part, VerdictCode
+from stoker.records.profile import THREADS
 
 # Workers this busy hold all the cores they may use; the rest is what the training process and the
 # kernel take from a core that is said to be full.
@@ -148,7 +149,9 @@ def _crowded(facts: Facts) -> Judgement | None:
     main = facts.profile.legs["C"].main_cpu_s if "C" in facts.profile.legs else None
     if facts.load_cpu_s is None or main is None:
         return None
-    wanted = (facts.load_cpu_s + main.median) / facts.contended.median
+    # Threads have spent their time in the training process.
+    apart_s = 0.0 if facts.loader.start_method == THREADS else facts.load_cpu_s
+    wanted = (apart_s + main.median) / facts.contended.median
     if wanted < _FULL * facts.cores_usable:
         return None
     judgement = deficit.saturated(facts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stoker.diagnose.case import Case, scaled, with_loader, with_machine, with_work
 from stoker.diagnose.worker_counts import measured_leg
-from stoker.records.profile import LegCode
+from stoker.records.profile import THREADS, LegCode
 from stoker.records.scenario import Resource, Scenario
 from stoker.stats import Spread
 
@@ -110,7 +110,8 @@ def masks_differ(case: Case) -> bool:
 
 def persistent(case: Case) -> Scenario | None:
     """Workers live on from epoch to epoch."""
-    if case.facts.workers == 0 or case.facts.loader.persistent_workers:
+    loader = case.facts.loader
+    if case.facts.workers == 0 or loader.persistent_workers or loader.start_method == THREADS:
         return None
     # What remains of a boundary is the time until the first batch is there, one batch's work.
     alone = case.facts.alone

@@ -37,6 +37,7 @@ from stoker.diagnose.changes import (
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
 from stoker.records.diagnosis import FixCode
+from stoker.records.profile import THREADS
 from stoker.records.scenario import Scenario
 
 
@@ -55,6 +56,10 @@ class Fix:
     def title_for(self, case: Case) -> str:
         """What the fix is, in the words of this run."""
         return self.title if isinstance(self.title, str) else self.title(case)
+
+
+def _workers(case: Case) -> str:
+    return "threads" if case.facts.loader.start_method == THREADS else "worker processes"
 
 
 def _how_to_pack(case: Case) -> str:
@@ -97,16 +102,16 @@ FIXES: tuple[Fix, ...] = (
     ),
     Fix(
         code=FixCode.WORKERS,
-        title="more worker processes",
+        title=lambda case: f"more {_workers(case)}",
         effort=1,
         after=more_workers,
         how=lambda case: f"DataLoader(…, num_workers={best_workers(case)})",
-        costs="memory of the worker processes",
+        costs="memory of the further workers",
         preconditions=("shared memory and RAM for the further workers",),
     ),
     Fix(
         code=FixCode.FEWER_WORKERS,
-        title="fewer worker processes",
+        title=lambda case: f"fewer {_workers(case)}",
         effort=1,
         after=fewer_workers,
         how=lambda case: f"DataLoader(…, num_workers={fewest(case)})",

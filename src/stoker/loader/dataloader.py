@@ -6,6 +6,7 @@ the interface. Everything that is not about how samples are made is torch's own.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import os
@@ -25,7 +26,8 @@ from stoker.loader.gil import Verdict
 from stoker.loader.objects import ITEM, ObjectSlots
 from stoker.loader.order import Indices
 from stoker.loader.pace import Limits, Pace
-from stoker.loader.processes.iterators import Processes, is_ours, rest_of
+from stoker.loader.processes.course import Desk
+from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of, why_torchs
 from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
 
@@ -36,6 +38,8 @@ _log = logging.getLogger("stoker.loader")
 _PREFETCH_FACTOR = 2
 # A data set that waits for ever is torch's default too; this only names who does.
 _WATCHDOG_S = 600.0
+# So many threads make a batch, and then what it took a sample is noted.
+_Turn = tuple[int, Callable[[float], None]]
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-ignore]
@@ -57,8 +61,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
     open file that it seeks in, or that draws from a global random generator in a fixed order,
-    needs "processes". Iterable data sets and those with a `worker_init_fn` get them anyway, the
-    former torch's own.
+    needs "processes". Loaders with a `worker_init_fn` get them anyway; iterable data sets,
+    batch_size=None and, in mode "auto" with workers, in_order=False get torch's own.
 
     timeout: seconds without any progress before it is an error; 600 where it is 0.
 
@@ -75,8 +79,11 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
                 run_next='leave mode out: "auto" finds out',
             )
         super().__init__(dataset, *arguments, **settings)
-        is_torchs = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
-        self._mode: Mode = "processes" if is_torchs or self.batch_sampler is None else mode
+        needs_workers = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
+        # Threads deliver in order.
+        is_loose = mode == "auto" and self.num_workers > 0 and not getattr(self, "in_order", True)
+        is_bound = needs_workers or is_loose or self.batch_sampler is None
+        self._mode: Mode = "processes" if is_bound else mode
         self._verdict = Verdict(len(os.sched_getaffinity(0)))
         self._ways = Ways(self.num_workers)
         if self._mode == "threads":
@@ -93,8 +100,15 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
         """How samples are made, and why; or that it is not known yet."""
         if self._mode == "processes" and is_ours(self):
             return f"processes: as it was asked for, or needed; {self._ways.sentence}"
-        if self._mode != "auto":
-            return f"{self._mode}: as it was asked for, or the only way for this data set"
+        if self._mode == "processes":
+            who = (
+                "torch's own worker processes"
+                if self.num_workers
+                else "torch's own way, no workers"
+            )
+            return f"{who}: {why_torchs(self)}"
+        if self._mode == "threads":
+            return "threads: as it was asked for"
         if self.num_workers < 2:
             return (
                 f"threads: one, as num_workers={self.num_workers}; only with 2 or more is it found "
@@ -102,52 +116,107 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
             )
         return self._verdict.sentence or "not known yet: the first batches of a pass show it"
 
-    def __iter__(self) -> Iterator[Any]:
+    @property
+    def _sample_threads(self) -> int | None:
+        """Threads that make the samples; 0 where processes do, None while it is not known."""
         if self._mode == "processes" or self._verdict.stays is False:
+            return 0
+        is_known = self._verdict.stays or self.num_workers < 2
+        return max(1, self.num_workers) if is_known else None
+
+    def _verdict_with(self, workers: int) -> Verdict:
+        """That of a copy with so many workers, which finds out for itself what this could not."""
+        is_known = self._mode != "auto" or min(workers, self.num_workers) >= 2
+        return copy.copy(self._verdict) if is_known else Verdict(self._verdict.cores)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._sample_threads == 0:
             by_processes: Iterator[Any] = super().__iter__()  # asks for `_get_iterator`
             return by_processes
+        threaded: Iterator[Any] = self._get_iterator()
+        return threaded
+
+    def _get_iterator(self) -> Any:
+        """By torch's name: whoever makes a loader like this one, to follow it, calls it too."""
+        threads = self._sample_threads
+        if threads == 0:
+            return self._process_iterator()
         batches = iter(self.batch_sampler)
         # torch draws a seed for its workers here, and the sampler its own at the first batch: both
         # now, in this thread, so that what the caller draws next is what it would be with torch.
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
         batches = itertools.chain(list(itertools.islice(batches, 1)), batches)
-        if self._verdict.stays or self.num_workers < 2:
-            return _Threaded(self, batches, max(1, self.num_workers))
-        return self._found_out(batches, seed)
+        if threads is None:
+            return _FindingOut(self, self._verdict, self._ways, batches, seed)
+        return _Threaded(self, batches, threads)
 
-    def _found_out(self, batches: Iterator[Any], seed: int) -> Iterator[Any]:
-        """The first epoch: a batch by one thread, one by two, and the rest as that says.
-
-        The very first batch opens files and imports what it needs, and would count against whoever
-        makes it.
-        """
-        pair: tuple[tuple[int, Callable[[float], None]], ...] = (
-            (1, self._verdict.alone),
-            (2, self._verdict.together),
-        )
-        turns = itertools.chain([(2, lambda _: None)], itertools.cycle(pair))
-        while self._verdict.stays is None:
-            threads, note = next(turns)
-            indices = next(batches, None)
-            if indices is None:
-                return
-            began = time.perf_counter()
-            made = list(_Threaded(self, iter([indices]), threads))
-            note((time.perf_counter() - began) / max(len(indices), 1))
-            yield made.pop()
-        _log.info("stoker.DataLoader: %s", self._verdict.sentence)
-        if self._verdict.stays:
-            yield from _Threaded(self, batches, self.num_workers)
-        else:
-            yield from rest_of(self, batches, seed, self._ways)
-
-    def _get_iterator(self) -> Any:
+    def _process_iterator(self) -> Any:
         if is_ours(self):
             self.check_worker_number_rationality()
             if self._ways.workers != self.num_workers:  # a copy that was changed
                 self._ways = Ways(self.num_workers)
             return Processes(self, self._ways)
         return super()._get_iterator()
+
+
+class _FindingOut:
+    """The first epoch: a batch by one thread, one by two, and the rest as that says.
+
+    The very first batch opens files and imports what it needs, and would count against whoever
+    makes it.
+    """
+
+    def __init__(
+        self, loader: DataLoader, verdict: Verdict, ways: Ways, batches: Iterator[Any], seed: int
+    ) -> None:
+        self._loader = loader
+        self._verdict = verdict
+        self._ways = ways
+        self._batches = batches
+        self._seed = seed
+        pair: tuple[_Turn, ...] = ((1, verdict.alone), (2, verdict.together))
+        first: tuple[_Turn, ...] = ((2, lambda _: None),)
+        self._turns = itertools.chain(first, itertools.cycle(pair))
+        self._rest: Iterator[Any] | None = None  # once it is known who makes it
+        self._desk: Desk | None = None
+
+    def __iter__(self) -> _FindingOut:
+        return self
+
+    def __next__(self) -> Any:
+        if self._rest is None and self._verdict.stays is not None:
+            _log.info("stoker.DataLoader: %s", self._verdict.sentence)
+            self._rest = self._settled()
+        return self._tried() if self._rest is None else next(self._rest)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no thread has anything to do."""
+        return bool(getattr(self._rest, "is_at_rest", True))
+
+    @property
+    def _workers(self) -> list[Any]:
+        """By torch's name, as those of `Processes`."""
+        return self._desk.pool.children if self._desk is not None else []
+
+    def _tried(self) -> Any:
+        threads, note = next(self._turns)
+        try:
+            indices = next(self._batches)
+            began = time.perf_counter()
+            made = list(_Threaded(self._loader, iter([indices]), threads))
+        except BaseException:  # the end, or a failure: nothing comes after it
+            self._rest = iter(())
+            raise
+        note((time.perf_counter() - began) / max(len(indices), 1))
+        return made.pop()
+
+    def _settled(self) -> Iterator[Any]:
+        if self._verdict.stays:
+            threads: int = self._loader.num_workers
+            return _Threaded(self._loader, self._batches, threads)
+        self._desk = desk_of(self._loader, self._seed, self._ways)
+        return rest_of(self._loader, self._desk, self._batches)
 
 
 class _Threaded:
@@ -170,6 +239,20 @@ class _Threaded:
 
     def __iter__(self) -> _Threaded:
         return self
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no thread has anything to do."""
+        return self._engine.is_at_rest
+
+    @property
+    def thread_ids(self) -> list[int]:
+        """The threads, as the kernel numbers them."""
+        return self._engine.thread_ids
+
+    def _shutdown_workers(self) -> None:
+        """By torch's name: whoever wants the workers gone calls this, also within a pass."""
+        self._engine.close()
 
     def __next__(self) -> Any:
         try:

@@ -211,6 +211,19 @@ class Engine:
         return self._pace.threads
 
     @property
+    def thread_ids(self) -> list[int]:
+        """The threads, as the kernel numbers them."""
+        return [thread.native_id for thread in list(self._threads) if thread.native_id is not None]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no thread has anything to do: what may be made ahead is made."""
+        with self._lock:
+            has_room = not self._is_planned and len(self._batches) < self._pace.depth
+            is_busy = has_room or any(batch.left for batch in self._batches)
+            return self._is_closed or not is_busy
+
+    @property
     def depth(self) -> int:
         """Batches that may be under way or wait."""
         return self._pace.depth

@@ -19,7 +19,7 @@ class Verdict:
     """Whether to stay with threads, and the sentence that says so. None: not known yet."""
 
     def __init__(self, cores: int) -> None:
-        self._cores = cores
+        self.cores = cores
         self._alone_s = float("inf")
         self._together_s = float("inf")
         self._pairs = 0

@@ -42,6 +42,16 @@ def start() -> None:
 
         torchdata_hooks.install(module)
 
+    def hook_own_loader(module: ModuleType) -> None:
+        if "errand" in session.options:
+            from stoker.probe import captured
+
+            captured.install_own(module)
+            return
+        from stoker.probe.hooks import own_loader
+
+        own_loader.install(module)
+
     def hook_watch(module: ModuleType) -> None:
         from stoker.probe.hooks import watch as watch_hooks
 
@@ -50,6 +60,7 @@ def start() -> None:
     _watch = ImportWatch(failed)
     _watch.after("stoker.watched", hook_watch)
     _watch.after("torch.utils.data.dataloader", hook_torch)
+    _watch.after("stoker.loader.dataloader", hook_own_loader)
     _watch.after("torchdata.stateful_dataloader.stateful_dataloader", hook_stateful)
     if session.options.get("writes") == "no-op":
         from stoker.probe.hooks import savers

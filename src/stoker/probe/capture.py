@@ -24,7 +24,17 @@ from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.pack.build import Progress
 from stoker.pack.errand import Errand, Summary
 from stoker.probe import launch, sandbox
-from stoker.probe.captured import BROKE, PACKED, PACKING, PASSED, REFUSED, Wanted
+from stoker.probe.captured import (
+    BROKE,
+    MOST_BATCHES,
+    OTHERS,
+    PACKED,
+    PACKING,
+    PASSED,
+    PATIENCE_S,
+    REFUSED,
+    Wanted,
+)
 from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.held_back import held_back
 from stoker.probe.session import OPTIONS_FILE, SESSION_VARIABLE, read_lines
@@ -81,9 +91,9 @@ def packed_there(
 ) -> Summary:
     """Run the script up to the training loader that is `wanted`, and pack what it loads.
 
-    Raises what packing raises there, NoLoopFound where that loader is never iterated, and
-    ProbeError where the script fails before. SIGTERM ends this with its exit code, and not before
-    all is cleaned up.
+    Raises what packing raises there, NoLoopFound where that loader is never iterated or others are
+    for longer than it is waited for, and ProbeError where the script fails before. SIGTERM ends
+    this with its exit code, and not before all is cleaned up.
     """
     signals: list[int] = []
     with held_back((signal.SIGTERM,), signals.append):
@@ -118,6 +128,7 @@ class _Run:
             "writes": started.writes,
             "wanted": wanted._asdict(),
             "errand": msgspec.to_builtins(errand),
+            "patience": (MOST_BATCHES, PATIENCE_S),
         }
         (self._folder / OPTIONS_FILE).write_text(json.dumps(options))
         child = subprocess.Popen(
@@ -161,7 +172,7 @@ class _Run:
                     self._on_step(Progress(**line))
                 elif kind == PASSED:
                     self._passed.add(line["loader"])
-                elif kind in (PACKED, REFUSED, BROKE):
+                elif kind in (PACKED, REFUSED, BROKE, OTHERS):
                     self._answer = {"kind": kind, **line}
 
     def _summary(self, code: int, script: Script, wanted: Wanted) -> Summary:
@@ -177,6 +188,14 @@ class _Run:
                 f"packing failed in the process of {name}: {answer['text']}",
                 looked_at="its traceback, above",
                 run_next="pack the data set as module:object: stoker pack --help",
+            )
+        if answer["kind"] == OTHERS:
+            raise NoLoopFound(
+                f"{name} trains on other loaders, and none over {wanted} was iterated",
+                looked_at=f"every DataLoader of its process, with gradients on, for "
+                f"{answer['seconds']:.0f} s: {'; '.join(answer['loaders'])}",
+                run_next="diagnose it anew: stoker doctor --json FILE SCRIPT; a loader that comes "
+                "later: pack its data set as module:object: stoker pack --help",
             )
         if code == 130:
             raise KeyboardInterrupt

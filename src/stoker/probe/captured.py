@@ -10,6 +10,9 @@ import ctypes
 import os
 import signal
 import sys
+import time
+import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,7 +22,11 @@ from stoker.probe.session import Session
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 # What the parent is told by lines in the session.
 PACKING, PACKED, REFUSED, BROKE = "packing", "packed", "refused", "broke"
-PASSED = "passed"
+PASSED, OTHERS = "passed", "others"
+# A script that has taken so many batches from other loaders, and for so long, trains on them: as
+# many as the doctor lets pass before it takes a loader for the one that trains, and twice the time
+# that it then watches. A first stage or a pass that counts is over by then, or was what it found.
+MOST_BATCHES, PATIENCE_S = 64, 60.0
 
 
 class Wanted(NamedTuple):
@@ -49,26 +56,108 @@ class Wanted(NamedTuple):
         return f"{self.dataset}{samples}{batches}"
 
 
+class _Others:
+    """What other loaders than the wanted one have given so far, with gradients on."""
+
+    def __init__(self, most_batches: int, patience_s: float) -> None:
+        self._most_batches = most_batches
+        self._patience_s = patience_s
+        self._passes: weakref.WeakKeyDictionary[Any, Wanted] = weakref.WeakKeyDictionary()
+        self._latest: dict[Wanted, float] = {}
+        self.batches: dict[Wanted, int] = {}
+        self.seconds = 0.0  # from batch to batch of one loader
+
+    def begins(self, iterator: Any, loader: Wanted) -> None:
+        """A pass over another loader."""
+        self._passes[iterator] = loader
+
+    def gave_batch(self, iterator: Any, now: float) -> None:
+        """Note a batch, where it is one of them."""
+        loader = self._passes.get(iterator)
+        if loader is None:
+            return
+        self.batches[loader] = self.batches.get(loader, 0) + 1
+        self.seconds += now - self._latest.get(loader, now)
+        self._latest[loader] = now
+
+    @property
+    def are_enough(self) -> bool:
+        """True when the training is theirs."""
+        total = sum(self.batches.values())
+        return total >= self._most_batches and self.seconds >= self._patience_s
+
+
+class Capture:
+    """Waits in front of `iter(loader)` for the loader over the data set that is asked for."""
+
+    def __init__(self, session: Session, module: ModuleType) -> None:
+        self._session = session
+        self._module = module
+        self._pid = os.getpid()
+        self._wanted = Wanted(**session.options["wanted"])
+        self._passed: set[Wanted] = set()
+        self._others = _Others(*session.options["patience"])
+
+    def stand_before(self, loader_class: Any, *kinds: Any) -> None:
+        """In front of a class of loaders, and of the iterators that it gives."""
+        loader_class.__iter__ = self._iter(loader_class.__iter__)
+        for kind in kinds:
+            kind.__next__ = self._next(kind.__next__)
+
+    def _is_training(self) -> bool:
+        is_here = os.getpid() == self._pid and self._module._utils.worker._worker_info is None
+        return is_here and bool(sys.modules["torch"].is_grad_enabled())
+
+    def _iter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def __iter__(loader: Any) -> Any:  # noqa: N807 - takes the place of the method
+            if not self._is_training():
+                return original(loader)
+            found = Wanted.of(loader)
+            if self._wanted.is_met_by(found):
+                _pack(self._session, loader.dataset, found)
+            if found.dataset == self._wanted.dataset and found not in self._passed:
+                self._passed.add(found)
+                self._session.write(PASSED, loader=str(found))
+            iterator = original(loader)
+            self._others.begins(iterator, found)
+            return iterator
+
+        return __iter__
+
+    def _next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def __next__(iterator: Any) -> Any:  # noqa: N807 - takes the place of the method
+            batch = original(iterator)
+            if self._is_training():
+                self._others.gave_batch(iterator, time.monotonic())
+                if self._others.are_enough:
+                    self._leave()
+            return batch
+
+        return __next__
+
+    def _leave(self) -> NoReturn:
+        """It trains on other loaders, and may do so for hours."""
+        others = [f"{loader} ({n:,} seen)" for loader, n in self._others.batches.items()]
+        self._session.write(OTHERS, loaders=others, seconds=self._others.seconds)
+        _exit(1)
+
+
+_capture: Capture | None = None
+
+
 def install(session: Session, module: ModuleType) -> None:
-    """Wait in front of `iter(loader)` for the loader over the data set that is asked for."""
+    """Stand before the loaders of the just imported `torch.utils.data.dataloader`."""
+    global _capture
     # Whoever asked may be killed: nobody would wait for the pack.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    wanted = Wanted(**session.options["wanted"])
-    passed: set[Wanted] = set()
-    original, own = module.DataLoader.__iter__, os.getpid()
+    _capture = Capture(session, module)
+    _capture.stand_before(module.DataLoader, module._BaseDataLoaderIter)
 
-    def __iter__(loader: Any) -> Any:  # noqa: N807 - takes the place of the method
-        is_here = os.getpid() == own and module._utils.worker._worker_info is None
-        if is_here and sys.modules["torch"].is_grad_enabled():
-            found = Wanted.of(loader)
-            if wanted.is_met_by(found):
-                _pack(session, loader.dataset, found)
-            if found.dataset == wanted.dataset and found not in passed:
-                passed.add(found)
-                session.write(PASSED, loader=str(found))
-        return original(loader)
 
-    module.DataLoader.__iter__ = __iter__
+def install_own(module: ModuleType) -> None:
+    """And before those of the just imported `stoker.loader.dataloader`, by threads."""
+    if _capture is not None:
+        _capture.stand_before(module.DataLoader, module._Threaded, module._FindingOut)
 
 
 def _pack(session: Session, dataset: Any, loader: Wanted) -> NoReturn:
@@ -101,6 +190,11 @@ def _pack(session: Session, dataset: Any, loader: Wanted) -> NoReturn:
         session.write(BROKE, text=f"{type(error).__name__}: {error}")
         traceback.print_exc()
         code = 1
+    _exit(code)
+
+
+def _exit(code: int) -> NoReturn:
+    """End without the script's own way out."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -139,16 +139,20 @@ def busy_s(*, proc: Path = PROC) -> float | None:
 
 
 class CpuMeter:
-    """Reads the times of a set of processes at two moments and gives the difference."""
+    """Reads the times of a set of processes, or threads, at two moments; gives the difference."""
 
     def __init__(
         self,
         pids: Iterable[int],
         *,
+        threads: Iterable[int] = (),
         clock: Callable[[], float] = time.monotonic,
         proc: Path = PROC,
     ) -> None:
-        self._pids = tuple(pids)
+        """`threads`: of this process, by the kernel's numbers, to be read beside the processes."""
+        self._tasks = {pid: (pid, None) for pid in pids} | {
+            thread: (os.getpid(), thread) for thread in threads
+        }
         self._clock = clock
         self._proc = proc
         self.start()
@@ -173,14 +177,14 @@ class CpuMeter:
             # A thread that ended takes its run-queue wait along; a sum can't run backwards.
             runqueue_s=sum(max(0.0, wait) for wait in waits) if waits else None,
             processes=len(both),
-            lost=len(self._pids) - len(both),
+            lost=len(self._tasks) - len(both),
         )
 
     def _read(self) -> dict[int, ProcessTimes]:
         return {
-            pid: times
-            for pid in self._pids
-            if (times := process_times(pid, proc=self._proc)) is not None
+            number: times
+            for number, (pid, thread) in self._tasks.items()
+            if (times := process_times(pid, thread, proc=self._proc)) is not None
         }
 
 

@@ -27,6 +27,7 @@ from stoker.probe.storage.evaluate import evaluate_reads
 from stoker.probe.trainer_lines import Line, Trainer, read_trainers
 from stoker.probe.trial_reading import read_candidates, read_trials
 from stoker.records.profile import (
+    THREADS,
     End,
     Environment,
     HostTruth,
@@ -72,10 +73,19 @@ def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) ->
         beside = sum(map(loader_cores, others))
         host["foreign_cores"] = max(0.0, max(seen) - beside)
     batch, loader = trainer.last("batch"), trainer.of("training-loader")[-1]
-    if batch and loader["start_method"] and not host["shm_needed_bytes"]:
+    has_processes = _start_method(trainer, loader) not in (None, THREADS)
+    if batch and has_processes and not host["shm_needed_bytes"]:
         depth = loader["workers"] * (loader["prefetch_factor"] or 2)
         host["shm_needed_bytes"] = batch["bytes"] * depth
     return msgspec.convert(host, HostTruth)
+
+
+def _start_method(trainer: Trainer, loader: Line) -> str | None:
+    """As leg L had it, where the loader itself found out only later than it began."""
+    own = [line for line in trainer.of("drain") if line["what"] == "L"]
+    seen = [line.get("start_method") for line in own if line["workers"] == loader["workers"]]
+    found: str | None = seen[-1] if seen and seen[-1] else loader["start_method"]
+    return found
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
@@ -217,7 +227,7 @@ def read_profile(
             prefetch_factor=loader_line["prefetch_factor"],
             persistent_workers=loader_line["persistent_workers"],
             pin_memory=loader_line["pin_memory"],
-            start_method=loader_line["start_method"],
+            start_method=_start_method(trainer, loader_line),
             dataset=loader_line["dataset"],
             iterable=loader_line["iterable"],
             watched=loader_line.get("watched"),

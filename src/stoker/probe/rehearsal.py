@@ -22,7 +22,10 @@ from stoker.probe.side_loader import (
     SideLoader,
     TicketDrainer,
     kept_random_state,
+    only_one,
     pass_through,
+    threads_of,
+    worker_count,
 )
 from stoker.probe.snapshot import size_of
 from stoker.probe.stage_lines import opened_files, stage_lines, waiting_share
@@ -41,6 +44,37 @@ _LEAST_S = 0.4
 
 
 _DUTIES = {"S": "stages", "T": "one-thread"}
+
+
+class _Meter:
+    """What the cores do from now on: for a side loader's workers, for this thread, for others."""
+
+    def __init__(self, side: SideLoader) -> None:
+        self._has_workers = side.workers > 0
+        self._processes = CpuMeter(side.pids, clock=time.perf_counter)
+        self._threads = CpuMeter((), threads=side.thread_ids, clock=time.perf_counter)
+        self._main_s, self._own_s, self._busy_s = time.thread_time(), time.process_time(), busy_s()
+
+    def read(self) -> dict[str, float | None]:
+        """The fields of a drain about it."""
+        processes, threads = self._processes.read(), self._threads.read()
+        main_s = time.thread_time() - self._main_s
+        # Threads of numeric libraries spin on for a while after a step: they are our own.
+        own_s = time.process_time() - self._own_s
+        workers_s = processes.cpu_s if self._has_workers else main_s
+        if threads.processes:
+            # All threads but the one that takes: what libraries start below them counts, too.
+            workers_s += own_s - main_s
+        queued = [use.runqueue_s for use in (processes, threads) if use.runqueue_s is not None]
+        foreign, now = None, busy_s()
+        if self._busy_s is not None and now is not None:
+            foreign = (now - self._busy_s - processes.cpu_s - own_s) / processes.wall_s
+        return {
+            "cpu_s": round(workers_s, 6),
+            "runqueue_s": round(sum(queued), 6) if queued else None,
+            "main_cpu_s": round(main_s, 6),
+            "foreign_cores": round(foreign, 3) if foreign is not None else None,
+        }
 
 
 def _threads(pids: list[int]) -> int:
@@ -65,6 +99,7 @@ class Rehearsal:
         `beside` are the loaders that give a batch for every step, too.
         """
         self._loader = loader
+        self._workers = worker_count(loader)
         self._beside = beside
         self._position = served + _LEAP
         self._session = session
@@ -82,17 +117,23 @@ class Rehearsal:
         What lay ready at the start is skipped: the queue of a loader that was used before, the
         first round of one that has just begun. The limit counts from there.
         """
-        began = time.perf_counter()
+        if threads_of(self._loader):
+            if what == "T":
+                return []  # native threads are kept to one in a process, not in a thread
+            if what == "S":
+                workers = 0  # sample after sample, here: threads would wait for one another
         with kept_random_state(), self._stages_here(what, workers):
             side, is_kept = self._side(what, workers)
+            if what == "L" and not workers and side.is_threaded:
+                return []  # one thread is the least that it has
+            began = time.perf_counter()
             try:
                 side.open()
                 skip = side.lying_ready()
                 for _ in range(skip):
                     side.take()
                 self._note_start(side)
-                meter = CpuMeter(side.pids, clock=time.perf_counter)
-                main_cpu, own_cpu, busy = time.thread_time(), time.process_time(), busy_s()
+                meter = _Meter(side)
                 periods: list[float] = []
                 now = time.perf_counter()
                 started, end = now, now + limit_s
@@ -100,13 +141,8 @@ class Rehearsal:
                     side.take()
                     before, now = now, time.perf_counter()
                     periods.append(now - before)
-                use, main_cpu = meter.read(), time.thread_time() - main_cpu
-                # Threads of numeric libraries spin on for a while after a step: they are our own.
-                own_cpu = time.process_time() - own_cpu
-                foreign = None
-                if busy is not None and (busy_now := busy_s()) is not None:
-                    foreign = (busy_now - busy - use.cpu_s - own_cpu) / (now - started)
-                if what == "L" and workers == self._loader.num_workers:
+                used = meter.read()
+                if what == "L" and workers == self._workers:
                     self.threads = _threads(side.pids)
             finally:
                 if not is_kept:
@@ -119,18 +155,16 @@ class Rehearsal:
             ramp_s=round(started - began, 6),
             skipped=skip,
             periods=[round(value, 7) for value in periods],
-            cpu_s=round(use.cpu_s if workers else main_cpu, 6),
-            runqueue_s=round(use.runqueue_s, 6) if use.runqueue_s is not None else None,
-            main_cpu_s=round(main_cpu, 6),
             threads=self.threads,
-            foreign_cores=round(foreign, 3) if foreign is not None else None,
+            start_method=side.start_method,
+            **used,
         )
         return periods
 
     def start_drainer(self) -> TicketDrainer:
         """Begin to take a batch for every ticket from the loader as the script made it."""
         with kept_random_state():
-            side, _ = self._side("L", self._loader.num_workers)
+            side, _ = self._side("L", self._workers)
             side.open()
             # The start of workers and what lies ready are over before the first step beside it.
             for _ in range(side.lying_ready()):
@@ -195,7 +229,9 @@ class Rehearsal:
             restore()
 
     def _write_stages(self, record: dict[str, Any]) -> None:
-        self._session.write("stages", **record)
+        # Threads are the workers of a loader that has them, whichever thread was watched.
+        where = "worker" if threads_of(self._loader) else record["where"]
+        self._session.write("stages", **{**record, "where": where})
 
     def once(self, limit_s: float) -> None:
         """What is learned from single samples, in this process: twin runs and the collation.
@@ -259,10 +295,11 @@ class Rehearsal:
 
     def _side(self, what: str, workers: int) -> tuple[SideLoader, bool]:
         """The side loader for a drain, and whether it is kept for the next one."""
+        is_own = what == "L" and workers == self._workers
+        if is_own and self._own is not None:
+            return self._own, True
         if what == "N":
             return SideLoader(self._null_loader(), self._session, workers=workers), False
-        if what == "L" and workers == self._loader.num_workers and self._own is not None:
-            return self._own, True
         side = SideLoader(
             self._loader,
             self._session,
@@ -270,8 +307,10 @@ class Rehearsal:
             start=self._start(self._loader),
             duty=_DUTIES.get(what, ""),
             beside=self._sides_beside(what, workers),
+            in_line=what == "S" and not workers and bool(threads_of(self._loader)),
         )
-        if what != "L" or workers != self._loader.num_workers:
+        side.settle()
+        if not is_own:
             return side, False
         # Kept for all its drains: it gets a stretch of the order that no other one will reach.
         self._position += _LEAP
@@ -280,14 +319,15 @@ class Rehearsal:
 
     def _sides_beside(self, what: str, workers: int) -> list[SideLoader]:
         """Those that go along, with as many workers; on trial they are the script's own."""
-        is_own = workers == self._loader.num_workers
+        is_own = workers == self._workers
         return [
             SideLoader(
                 loader,
                 self._session,
-                workers=loader.num_workers if is_own else workers,
+                workers=worker_count(loader) if is_own else workers,
                 start=self._start(loader),
                 duty=_DUTIES.get(what, ""),
+                in_line=what == "S" and not workers and bool(threads_of(loader)),
             )
             for loader in (self._beside if what != "V" else ())
         ]
@@ -302,6 +342,8 @@ class Rehearsal:
 
     def _null_loader(self) -> Any:
         """A loader of the same kind over `NullBatches`."""
+        if threads_of(self._loader):
+            return self._null_threads()
         module = sys.modules["torch.utils.data.dataloader"]
         make: Callable[..., Any] = module.DataLoader
         workers = self._loader.num_workers
@@ -313,4 +355,18 @@ class Rehearsal:
             pin_memory=self._loader.pin_memory,
             prefetch_factor=self._loader.prefetch_factor if workers else None,
             multiprocessing_context=self._loader.multiprocessing_context if workers else None,
+        )
+
+    def _null_threads(self) -> Any:
+        """The same for samples that are made by threads, which make whole batches of samples."""
+        module = sys.modules["stoker.loader.dataloader"]
+        make: Callable[..., Any] = module.DataLoader
+        return make(
+            NullBatches(self._sample, is_shared=False),
+            batch_size=1,
+            num_workers=self._workers,
+            collate_fn=only_one,
+            pin_memory=self._loader.pin_memory,
+            prefetch_factor=self._loader.prefetch_factor,
+            mode="threads",
         )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import copy
 import itertools
+import multiprocessing
 import random
 import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +21,29 @@ from typing import Any
 from stoker.probe.session import Session
 from stoker.probe.snapshot import copy_leaf, rebuild
 from stoker.probe.worker import WorkerStart
+
+# In place of a start method, as the profile has it.
+_THREADS = "threads"
+
+
+def threads_of(loader: Any) -> int | None:
+    """Threads that make a loader's samples; 0 where none do, None where it will find that out."""
+    found: int | None = getattr(loader, "_sample_threads", 0)
+    return found
+
+
+def worker_count(loader: Any) -> int:
+    """The workers of a loader, threads or processes."""
+    return int(threads_of(loader) or loader.num_workers)
+
+
+def start_method_of(loader: Any) -> str | None:
+    """How its workers are started; None where there are none, or where it is not known yet."""
+    threads = threads_of(loader)
+    if threads != 0 or not loader.num_workers:
+        return _THREADS if threads else None
+    context = getattr(loader, "multiprocessing_context", None) or multiprocessing.get_context()
+    return str(context.get_start_method())
 
 
 class Endless:
@@ -31,6 +56,10 @@ class Endless:
     def __init__(self, sampler: Any, *, start: int) -> None:
         self._sampler = sampler
         self._start = start
+
+    def skip(self, count: int) -> None:
+        """Begin so many later."""
+        self._start += count
 
     def __iter__(self) -> Iterator[Any]:
         yield from itertools.islice(iter(self._sampler), self._start, None)
@@ -46,6 +75,26 @@ class Endless:
         return len(self._sampler)
 
 
+class Drawn(Iterator[Any]):
+    """What a sampler gives, drawn by whoever takes batches and not by the threads that make them.
+
+    Those would ask at any moment, also when the script's random numbers are its own again.
+    """
+
+    def __init__(self, sampler: Any) -> None:
+        self._source = iter(sampler)
+        self._ready: deque[Any] = deque()
+
+    def draw(self, count: int) -> None:
+        """Let the threads have so many more."""
+        self._ready.extend(itertools.islice(self._source, count))
+
+    def __next__(self) -> Any:
+        if not self._ready:
+            raise StopIteration
+        return self._ready.popleft()
+
+
 def _shared_copy(leaf: Any) -> Any:
     """A leaf as collation leaves it in a worker: tensors written once, into shared memory."""
     if not hasattr(leaf, "_typed_storage"):
@@ -57,14 +106,21 @@ def _shared_copy(leaf: Any) -> Any:
 class NullBatches:
     """A data set without work: every item is a fresh copy of one ready batch."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Any, *, is_shared: bool = True) -> None:
+        """`is_shared`: copied into the memory in which processes hand batches over."""
         self._batch = batch
+        self._copy = _shared_copy if is_shared else copy_leaf
 
     def __len__(self) -> int:
         return 1 << 40
 
     def __getitem__(self, index: int) -> Any:
-        return rebuild(self._batch, _shared_copy)
+        return rebuild(self._batch, self._copy)
+
+
+def only_one(batches: list[Any]) -> Any:
+    """A collate function for a list with one batch."""
+    return batches[0]
 
 
 def pass_through(batch: Any) -> Any:
@@ -101,8 +157,9 @@ class SideLoader:
         start: int = 0,
         duty: str = "",
         beside: Sequence[SideLoader] = (),
+        in_line: bool = False,
     ) -> None:
-        """`duty`: what workers do beside, see `WorkerStart`.
+        """`duty`: what workers do beside, see `WorkerStart`. `in_line`: no workers of any kind.
 
         Each of `beside` gives a batch for every batch of this one, before it.
         """
@@ -115,6 +172,8 @@ class SideLoader:
         self._depth = workers * int(loader.prefetch_factor or 2)
         starter = WorkerStart(loader.worker_init_fn, session.folder, duty=duty)
         self._loader = self._twin(loader, starter, workers, start)
+        self._in_line = in_line
+        self._drawn: Drawn | None = None
         self._iterator: Any = None
 
     @staticmethod
@@ -129,6 +188,8 @@ class SideLoader:
             "_iterator": None,
             "worker_init_fn": starter,
         }
+        if hasattr(loader, "_verdict_with"):  # a stoker.DataLoader
+            changes["_verdict"] = loader._verdict_with(workers)
         if not workers:
             changes["_DataLoader__multiprocessing_context"] = None
         if loader._dataset_kind == 0:
@@ -146,6 +207,27 @@ class SideLoader:
         self.is_empty = False
         return skip
 
+    def settle(self) -> None:
+        """Let a loader that finds out on its first batches how it makes samples do so."""
+        for side in self._beside:
+            side.settle()
+        if self._in_line or threads_of(self._loader) is not None:
+            return
+        finding = self._loader._get_iterator()
+        while threads_of(self._loader) is None:
+            next(finding)
+            self._loader.batch_sampler.skip(1)
+
+    @property
+    def is_threaded(self) -> bool:
+        """True where threads of this process make its samples."""
+        return not self._in_line and bool(threads_of(self._loader))
+
+    @property
+    def start_method(self) -> str | None:
+        """How its workers are started."""
+        return start_method_of(self._loader) if self.workers else None
+
     def open(self) -> None:
         """Start the iterator and its workers, unless they are there."""
         for side in self._beside:
@@ -157,6 +239,14 @@ class SideLoader:
         with warnings.catch_warnings():
             # Other worker counts than the script's: torch's advice about them is not for the user.
             warnings.simplefilter("ignore")
+            if self._in_line:
+                torchs = sys.modules["torch.utils.data.dataloader"].DataLoader
+                self._iterator = torchs._get_iterator(self._loader)
+                return
+            if self.is_threaded:
+                self._drawn = Drawn(self._loader.batch_sampler)
+                self._drawn.draw(self._depth + 1)
+                object.__setattr__(self._loader, "batch_sampler", self._drawn)
             self._iterator = self._loader._get_iterator()
 
     def take(self) -> Any:
@@ -164,6 +254,8 @@ class SideLoader:
         for side in self._beside:
             side.take()
         self.taken += 1
+        if self._drawn is not None:
+            self._drawn.draw(1)
         try:
             batch = next(self._iterator)
             if self.start_s is None and self._opened_s is not None:
@@ -190,6 +282,12 @@ class SideLoader:
         """Its worker processes, and those of the loaders that go along."""
         own = [worker.pid for worker in getattr(self._iterator, "_workers", [])]
         return own + [pid for side in self._beside for pid in side.pids]
+
+    @property
+    def thread_ids(self) -> list[int]:
+        """Its workers that are threads of this process, and those of the loaders that go along."""
+        own = list(getattr(self._iterator, "thread_ids", []))
+        return own + [thread for side in self._beside for thread in side.thread_ids]
 
     def close(self) -> None:
         """End the workers."""

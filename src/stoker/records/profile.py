@@ -14,6 +14,8 @@ from stoker.records.storage import StoreScaling
 from stoker.stats import Spread
 
 SCHEMA = "stoker.profile/1"
+# In place of a start method: a stoker.DataLoader's workers are threads of the training process.
+THREADS = "threads"
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +81,7 @@ class EpochFacts(_Record, frozen=True, kw_only=True):
 
 
 class LoaderFacts(_Record, frozen=True, kw_only=True):
-    """The training loader as the script made it."""
+    """The training loader as the script made it; `workers` are processes or threads."""
 
     workers: int
     batch_size: int
@@ -87,7 +89,7 @@ class LoaderFacts(_Record, frozen=True, kw_only=True):
     prefetch_factor: int | None = None
     persistent_workers: bool = False
     pin_memory: bool = False
-    start_method: str | None = None
+    start_method: str | None = None  # of worker processes; THREADS where it has none
     dataset: str = ""
     iterable: bool = False
     watched: str | None = None  # its name, where it is no loader but marked by stoker.watch

@@ -56,6 +56,7 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--start", default="fork")
     parser.add_argument("--slow-s", type=float, default=0.0)
+    parser.add_argument("--loader", default="torch")
     args = parser.parse_args()
     torch.multiprocessing.set_start_method(args.start)
     random.seed(3)
@@ -64,6 +65,10 @@ def main():
     Path("log.txt").write_text("begun")  # a script writes before it trains
     photos = Photos(args.folder, Compose([shrunk, flipped, floats]), args.slow_s)
     loader = DataLoader(photos, batch_size=2, shuffle=True, num_workers=args.workers)
+    if args.loader == "stoker":
+        from stoker import DataLoader as Own
+
+        loader = Own(photos, batch_size=2, shuffle=True, num_workers=args.workers)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     for epoch in range(args.epochs):

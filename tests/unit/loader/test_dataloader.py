@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -228,6 +229,19 @@ def test_a_loader_shows_its_settings_and_its_verdict() -> None:
     )
 
 
+def test_the_workers_of_the_first_pass_can_be_followed() -> None:
+    loader = stoker.DataLoader(Squares(40), batch_size=5, num_workers=2)
+    loader._verdict = Decided("processes")
+    running = iter(loader)
+    assert running._workers == []  # type: ignore[attr-defined]
+    for _ in range(4):
+        next(running)
+    pids = [worker.pid for worker in running._workers]  # type: ignore[attr-defined]
+    assert len(pids) == 2 and os.getpid() not in pids
+    assert sum(1 for _ in running) == len(loader) - 4
+    assert running._workers == []  # type: ignore[attr-defined]
+
+
 class Decided(Verdict):
     """Found out as it was decided before, whatever the clock says."""
 
@@ -258,13 +272,49 @@ def test_random_streams_are_left_where_torchs_loader_leaves_them(kind: str, is_o
 
 
 def test_an_iterable_data_set_goes_torchs_way() -> None:
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self) -> Iterator[int]:
-            return iter(range(10))
-
     loader = stoker.DataLoader(Stream(), batch_size=4)
     assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert loader.verdict.startswith("processes")
+    assert loader.verdict == "torch's own way, no workers: an iterable data set"
+
+
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(10))
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "why"),
+    [
+        (Stream(), {"batch_size": 4}, "an iterable data set"),
+        (Squares(), {"batch_size": None}, "batch_size=None, single samples"),
+        (Squares(), {"batch_size": 5, "in_order": False}, "in_order=False"),
+        (Squares(), {"batch_size": 5, "in_order": False, "mode": "processes"}, "in_order=False"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_stays_torchs_own_is_said_to_be(data: Any, settings: dict[str, Any], why: str) -> None:
+    loader = stoker.DataLoader(data, num_workers=1, **settings)
+    assert loader.verdict == f"torch's own worker processes: {why}"
+    running = iter(loader)
+    assert type(running) is torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+    running._shutdown_workers()
+    loader = stoker.DataLoader(data, num_workers=0, **(settings | {"in_order": True}))
+    if why != "in_order=False":
+        assert loader.verdict == f"torch's own way, no workers: {why}"
+
+
+def test_processes_without_workers_are_torchs_own_way() -> None:
+    loader = stoker.DataLoader(Squares(), batch_size=5, mode="processes")
+    assert loader.verdict == "torch's own way, no workers: num_workers=0"
+    assert type(iter(loader)) is torch.utils.data.dataloader._SingleProcessDataLoaderIter
+
+
+def test_threads_that_are_asked_for_deliver_in_order_whatever_else_is_said() -> None:
+    loader = stoker.DataLoader(
+        Squares(), batch_size=5, num_workers=2, in_order=False, mode="threads"
+    )
+    assert same(list(loader), list(torch.utils.data.DataLoader(Squares(), batch_size=5)))
+    assert loader.verdict == "threads: as it was asked for"
 
 
 def test_an_unknown_mode_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -99,6 +100,34 @@ def test_a_slow_sample_holds_its_chunk_and_no_other(make: Make) -> None:
         assert others.acquire(timeout=PATIENCE_S)
     go_on.set()
     assert list(chain(*taken(engine))) == list(range(24))
+
+
+def test_threads_are_at_rest_when_all_that_may_be_made_ahead_is_made(make: Make) -> None:
+    go_on = threading.Event()
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        go_on.wait(PATIENCE_S)
+        copy_index(samples, out, activity)
+
+    def comes_to_rest() -> bool:
+        end = time.monotonic() + PATIENCE_S
+        while not engine.is_at_rest and time.monotonic() < end:
+            time.sleep(0.001)
+        return engine.is_at_rest
+
+    engine = make(fill, count=40, size=8, depth=3)
+    assert not engine.is_at_rest
+    go_on.set()
+    assert comes_to_rest()
+    go_on.clear()
+    next(engine)
+    assert not engine.is_at_rest, "there is room for one more"
+    go_on.set()
+    assert comes_to_rest()
+    ids = {thread.native_id for thread in threading.enumerate()}
+    assert len(engine.thread_ids) == 2 and set(engine.thread_ids) <= ids
+    assert len(taken(engine)) == 4
+    assert engine.is_at_rest
 
 
 def test_a_failure_comes_after_the_batches_before_it_and_names_stage_sample_and_file(

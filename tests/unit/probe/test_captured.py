@@ -58,6 +58,13 @@ class Photos(torch.utils.data.Dataset):  # type: ignore[misc]
         return index
 
 
+class Iterating:
+    """In place of torch's class, which must stay as it is in this process."""
+
+    def __next__(self) -> None:
+        raise StopIteration
+
+
 def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[Any] = []
     told: list[dict[str, Any]] = []
@@ -71,10 +78,16 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(captured, "_pack", pack)
     monkeypatch.setattr(captured.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
-    module = SimpleNamespace(DataLoader=Loader, _utils=torch.utils.data._utils)
+    monkeypatch.setattr(captured, "_capture", None)
+    module = SimpleNamespace(
+        DataLoader=Loader, _BaseDataLoaderIter=Iterating, _utils=torch.utils.data._utils
+    )
     name = f"{__name__}.Photos"
     session = SimpleNamespace(
-        options={"wanted": {"dataset": name, "samples": 8, "batch_size": 4}},
+        options={
+            "wanted": {"dataset": name, "samples": 8, "batch_size": 4},
+            "patience": (64, 60.0),
+        },
         write=lambda kind, **line: told.append({"kind": kind, **line}),
     )
     captured.install(session, module)  # type: ignore[arg-type]
@@ -88,6 +101,41 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         {"kind": "passed", "loader": f"{name}, 6 samples, batches of 4"},
         {"kind": "passed", "loader": f"{name}, 8 samples, batches of 2"},
     ]
+
+
+def test_other_loaders_are_enough_after_many_batches_and_a_long_time() -> None:
+    others = captured._Others(4, 10.0)
+    train, statistics = Wanted("Images", 8, 4), Wanted("Photos", 8, 2)
+    passes = [Iterating() for _ in range(3)]
+    for now in (0.0, 0.1, 0.2):  # a short pass, and a long time without any
+        others.begins(passes[0], statistics)
+        others.gave_batch(passes[0], now)
+    others.begins(passes[1], train)
+    others.gave_batch(passes[1], 100.0)
+    assert not others.are_enough and others.seconds == pytest.approx(0.2)
+    others.begins(passes[2], train)  # epochs of one batch
+    others.gave_batch(passes[2], 109.0)
+    assert not others.are_enough
+    others.gave_batch(Iterating(), 150.0)  # of a loop without gradients
+    others.gave_batch(passes[2], 110.0)
+    assert others.are_enough
+    assert others.batches == {statistics: 3, train: 3}
+    few = captured._Others(4, 10.0)
+    few.begins(passes[0], train)
+    for now in (0.0, 50.0, 100.0):
+        few.gave_batch(passes[0], now)
+    assert not few.are_enough
+
+
+def test_a_script_that_trains_on_other_loaders_is_told_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = {"kind": "others", "loaders": ["Images, 8 samples, batches of 4 (64 seen)"]}
+    with pytest.raises(NoLoopFound, match="none over Photos, 8 samples, batches of 4") as told:
+        packed_by([{**line, "seconds": 61.2}], tmp_path, monkeypatch)
+    assert "for 61 s: Images, 8 samples, batches of 4 (64 seen)" in told.value.looked_at
+    assert "stoker doctor --json" in told.value.run_next
+    assert told.value.exit_code == 1
 
 
 @pytest.mark.parametrize(

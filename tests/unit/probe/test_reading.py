@@ -121,6 +121,23 @@ def test_a_thread_that_loads_is_paced_by_what_it_waits_for_too(tmp_path: Path) -
     assert seconds(profile, "D") == pytest.approx(0.021)
 
 
+@pytest.mark.parametrize(
+    ("found", "shm"), [("threads", None), ("fork", 2 * 2 * 1000), (None, None)]
+)
+def test_who_makes_the_samples_is_told_by_leg_l(
+    tmp_path: Path, found: str | None, shm: int | None
+) -> None:
+    known_later = loader(workers=2, start_method=None)
+    batch = {"kind": "batch", "bytes": 1000, "objects": 1, "samples": 8}
+    own = drained(2, 0.01) | {"start_method": found}
+    other = drained(4, 0.01) | {"start_method": "spawn"}
+    profile = read(tmp_path, known_later, batch, real(), own, other, end())
+
+    assert profile.loader is not None
+    assert profile.loader.start_method == found
+    assert profile.host.shm_needed_bytes == shm
+
+
 def test_a_step_of_three_batches_takes_three_periods(tmp_path: Path) -> None:
     micro = real(per_step=[3, 3, 2, 3, 3])
     profile = read(tmp_path, loader(), micro, drained(0, 0.01), end())

@@ -34,6 +34,17 @@ def is_ours(loader: Any) -> bool:
     )
 
 
+def why_torchs(loader: Any) -> str:
+    """Why a loader's batches stay torch's own."""
+    if isinstance(loader.dataset, IterableDataset):
+        return "an iterable data set"
+    if isinstance(loader.dataset, MapDataPipe):
+        return "a data pipe"
+    if loader.batch_sampler is None:
+        return "batch_size=None, single samples"
+    return "in_order=False" if loader.num_workers else "num_workers=0"
+
+
 def desk_of(loader: Any, base_seed: int, ways: Ways) -> Desk:
     """Start a loader's workers."""
     job = Job(OfDataset(loader.dataset, loader.collate_fn), base_seed, loader.worker_init_fn)
@@ -104,9 +115,8 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
             raise
 
 
-def rest_of(loader: Any, batches: Iterator[Any], base_seed: int, ways: Ways) -> Iterator[Any]:
-    """What is left of a pass that threads have begun."""
-    desk = desk_of(loader, base_seed, ways)
+def rest_of(loader: Any, desk: Desk, batches: Iterator[Any]) -> Iterator[Any]:
+    """What is left of a pass that threads have begun, by the workers of that desk."""
     made = _pinned(Course(desk, batches), loader.pin_memory and torch.cuda.is_available())
     try:
         yield from made

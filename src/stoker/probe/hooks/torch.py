@@ -24,6 +24,7 @@ from stoker.probe.fetch import Fetch
 from stoker.probe.pipeline import Pipeline, PipelineRehearsal
 from stoker.probe.rehearsal import Rehearsal
 from stoker.probe.session import Session
+from stoker.probe.side_loader import start_method_of, worker_count
 from stoker.probe.tracks import Track, Tracks
 from stoker.probe.worker import WorkerStart
 
@@ -109,6 +110,12 @@ class TorchHooks:
         loader_class.__iter__ = self._iter(loader_class.__iter__)
         loader_class._get_iterator = self._get_iterator(loader_class._get_iterator)
 
+    def follow_iterators(self, loader_class: Any, *kinds: Any) -> None:
+        """Follow a class that gives iterators of these kinds, beside those of torch's kind."""
+        loader_class.__iter__ = self._iter(loader_class.__iter__, kinds)
+        for kind in kinds:
+            kind.__next__ = self._next(kind.__next__)
+
     def _watch_optimizers(self, module: ModuleType) -> None:
         def after_step(optimizer: Any, *_: Any) -> None:
             try:
@@ -122,12 +129,18 @@ class TorchHooks:
 
         gap.install(self._session, self, module)
 
-    def _iter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _iter(
+        self, original: Callable[[Any], Any], kinds: tuple[Any, ...] = ()
+    ) -> Callable[[Any], Any]:
+        """`kinds`: of iterators that are followed here; none: all, others are followed already."""
+
         def __iter__(loader: Any) -> Any:  # noqa: N807 - takes the place of the method
             if self._conductor.is_inert or self.is_in_worker():
                 return original(loader)
             began = time.perf_counter()
             iterator = original(loader)
+            if kinds and not isinstance(iterator, kinds):
+                return iterator
             try:
                 track = self._tracks.follow(loader, iterator, learns=self._view.grad_enabled())
                 self._conductor.on_epoch(track, began)
@@ -203,17 +216,16 @@ def loader_facts(loader: Any) -> dict[str, Any]:
             batches = len(loader)
         except TypeError:
             batches = None  # a sampler without a length
-    context = getattr(loader, "multiprocessing_context", None) or multiprocessing.get_context()
     dataset = type(loader.dataset)
     return {
-        "workers": loader.num_workers,
+        "workers": worker_count(loader),
         "batch_size": batch_size_of(loader),
         "batches": batches,
         "samples": samples_of(loader),
         "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
         "persistent_workers": bool(loader.persistent_workers),
         "pin_memory": bool(loader.pin_memory),
-        "start_method": context.get_start_method() if loader.num_workers else None,
+        "start_method": start_method_of(loader),
         "dataset": f"{dataset.__module__}.{dataset.__qualname__}",
         "iterable": is_iterable,
     }
@@ -342,11 +354,11 @@ class TorchView:
             iterator.quiesce(limit_s)
             return
         end = time.perf_counter() + limit_s
-        if not hasattr(iterator, "_worker_result_queue"):
+        if not (hasattr(iterator, "_worker_result_queue") or hasattr(iterator, "is_at_rest")):
             return
         while time.perf_counter() < end:
             try:
-                if _arrived(iterator) >= iterator._tasks_outstanding:
+                if _is_at_rest(iterator):
                     return
             except (AttributeError, NotImplementedError, OSError) as error:
                 self._session.write("note", text=f"cannot see the loader's queues: {error!r}")
@@ -362,6 +374,13 @@ class TorchView:
             return track.loader.rehearsal(self._session)
         loaders = [each.loader for each in beside if not isinstance(each.loader, Pipeline)]
         return Rehearsal(track.loader, self._session, sample, served=track.batches, beside=loaders)
+
+
+def _is_at_rest(iterator: Any) -> bool:
+    """True when every batch that was asked for is there."""
+    if hasattr(iterator, "is_at_rest"):  # of a stoker.DataLoader
+        return bool(iterator.is_at_rest)
+    return _arrived(iterator) >= int(iterator._tasks_outstanding)
 
 
 def _arrived(iterator: Any) -> int:
