@@ -68,7 +68,7 @@ def spawned(keep_open: Sequence[int]) -> Started:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "stoker.pack.worker", str(theirs.fileno())],
+            [sys.executable, "-m", "stoker.pack.worker", str(theirs.fileno()), str(os.getpid())],
             pass_fds=(theirs.fileno(), *keep_open),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(_import_path())},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -118,6 +119,7 @@ class _Run:
             "writes": started.writes,
             "wanted": wanted._asdict(),
             "errand": msgspec.to_builtins(errand),
+            "asked_by": os.getpid(),
         }
         (self._folder / OPTIONS_FILE).write_text(json.dumps(options))
         child = subprocess.Popen(

@@ -6,17 +6,15 @@ working directory. It is packed where `iter(loader)` was called, and the script 
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
+from stoker import lifetime
 from stoker.probe.hooks.torch import batch_size_of, samples_of
 from stoker.probe.session import Session
 
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 # What the parent is told by lines in the session.
 PACKING, PACKED, REFUSED, BROKE = "packing", "packed", "refused", "broke"
 PASSED = "passed"
@@ -52,7 +50,7 @@ class Wanted(NamedTuple):
 def install(session: Session, module: ModuleType) -> None:
     """Wait in front of `iter(loader)` for the loader over the data set that is asked for."""
     # Whoever asked may be killed: nobody would wait for the pack.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    lifetime.end_with(session.options["asked_by"])
     wanted = Wanted(**session.options["wanted"])
     passed: set[Wanted] = set()
     original, own = module.DataLoader.__iter__, os.getpid()

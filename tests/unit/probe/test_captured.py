@@ -61,6 +61,7 @@ class Photos(torch.utils.data.Dataset):  # type: ignore[misc]
 def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[Any] = []
     told: list[dict[str, Any]] = []
+    told_of: list[int] = []
 
     class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
         pass
@@ -70,11 +71,14 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         raise SystemExit
 
     monkeypatch.setattr(captured, "_pack", pack)
-    monkeypatch.setattr(captured.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    monkeypatch.setattr(captured.lifetime, "end_with", told_of.append)
     module = SimpleNamespace(DataLoader=Loader, _utils=torch.utils.data._utils)
     name = f"{__name__}.Photos"
     session = SimpleNamespace(
-        options={"wanted": {"dataset": name, "samples": 8, "batch_size": 4}},
+        options={
+            "wanted": {"dataset": name, "samples": 8, "batch_size": 4},
+            "asked_by": 12,
+        },
         write=lambda kind, **line: told.append({"kind": kind, **line}),
     )
     captured.install(session, module)  # type: ignore[arg-type]
@@ -83,6 +87,7 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         next(iter(Loader(dataset, batch_size=size)))
     with pytest.raises(SystemExit):
         iter(Loader(train, batch_size=4))
+    assert told_of == [12]
     assert packed == [(train, f"{name}, 8 samples, batches of 4")]
     assert told == [
         {"kind": "passed", "loader": f"{name}, 6 samples, batches of 4"},
