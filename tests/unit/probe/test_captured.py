@@ -158,7 +158,7 @@ def test_a_termination_waits_for_all_to_be_cleaned_up(
         with pytest.raises(SystemExit) as ended:
             packed_by([whole], tmp_path, monkeypatch)
         with pytest.raises(SystemExit):
-            monkeypatch.setattr(launch, "environment", lambda *_: terminated() or {})
+            monkeypatch.setattr(launch, "environment", lambda *_, **__: terminated() or {})
             packed_by([], tmp_path, monkeypatch)
     finally:
         signal.signal(signal.SIGTERM, before)
