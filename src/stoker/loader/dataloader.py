@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset
 
-from stoker.errors import InputError, LoaderError
+from stoker.errors import LoaderError
 from stoker.loader.activity import Activity
+from stoker.loader.arguments import check_arguments, check_mode
 from stoker.loader.endings import end_with
 from stoker.loader.engine import Engine, Fill
 from stoker.loader.gil import Verdict
@@ -36,6 +37,7 @@ _log = logging.getLogger("stoker.loader")
 _PREFETCH_FACTOR = 2
 # A data set that waits for ever is torch's default too; this only names who does.
 _WATCHDOG_S = 600.0
+_ONE_THREAD = "; only with 2 or more is it found out whether threads help this data set"
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-ignore]
@@ -57,26 +59,24 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
     open file that it seeks in, or that draws from a global random generator in a fixed order,
-    needs "processes". Iterable data sets and those with a `worker_init_fn` get them anyway, the
-    former torch's own.
+    needs "processes". Iterable data sets, `batch_size=None`, those with `__getitems__` alone and a
+    `worker_init_fn` get them anyway, the first two torch's own. With `num_workers=0` there are
+    none, as with torch: "processes" makes samples in the loop itself then.
 
     timeout: seconds without any progress before it is an error; 600 where it is 0.
 
-    Raises what the data set raises, in the loop, where its batch would be, with stage and sample
+    Raises InputError when it is made, for what no pass could begin with, and what torch raises
+    then; what the data set raises, in the loop, where its batch would be, with stage and sample
     as notes, and the worker's traceback; LoaderError names a sample that hangs, and a worker that
     died with the sample it was at.
     """
 
     def __init__(self, dataset: Any, *arguments: Any, mode: Mode = "auto", **settings: Any) -> None:
-        if mode not in ("auto", "threads", "processes"):
-            raise InputError(
-                f"stoker.DataLoader cannot have mode={mode!r}",
-                looked_at="allowed: auto, threads, processes",
-                run_next='leave mode out: "auto" finds out',
-            )
+        check_mode(mode)
         super().__init__(dataset, *arguments, **settings)
-        is_torchs = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
-        self._mode: Mode = "processes" if is_torchs or self.batch_sampler is None else mode
+        self._no_threads = _no_threads(self)
+        self._mode: Mode = "processes" if self._no_threads else mode
+        check_arguments(self, has_threads=self._mode != "processes")
         self._verdict = Verdict(len(os.sched_getaffinity(0)))
         self._ways = Ways(self.num_workers)
         if self._mode == "threads":
@@ -91,20 +91,29 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
     @property
     def verdict(self) -> str:
         """How samples are made, and why; or that it is not known yet."""
-        if self._mode == "processes" and is_ours(self):
-            return f"processes: as it was asked for, or needed; {self._ways.sentence}"
-        if self._mode != "auto":
-            return f"{self._mode}: as it was asked for, or the only way for this data set"
+        if self._is_by_processes:
+            if self.num_workers == 0:
+                return "no worker: samples are made in the loop itself, as num_workers=0"
+            if self._mode == "auto":
+                return self._verdict.sentence
+            how = self._ways.sentence if is_ours(self) else "torch's own"
+            return f"processes: {self._no_threads or 'as it was asked for'}; {how}"
         if self.num_workers < 2:
-            return (
-                f"threads: one, as num_workers={self.num_workers}; only with 2 or more is it found "
-                "out whether threads help this data set"
-            )
+            why = "" if self._verdict.stays else _ONE_THREAD
+            return f"threads: one, as num_workers={self.num_workers}{why}"
+        if self._mode == "threads":
+            return "threads: as it was asked for"
         return self._verdict.sentence or "not known yet: the first batches of a pass show it"
 
+    @property
+    def _is_by_processes(self) -> bool:
+        """Also where there are none: with num_workers=0 torch makes the batches in the loop."""
+        return self._mode == "processes" or self._verdict.stays is False
+
     def __iter__(self) -> Iterator[Any]:
-        if self._mode == "processes" or self._verdict.stays is False:
-            by_processes: Iterator[Any] = super().__iter__()  # asks for `_get_iterator`
+        if self._is_by_processes:
+            # Asks for `_get_iterator`.
+            by_processes: Iterator[Any] = super().__iter__()  # type: ignore[no-untyped-call, unused-ignore]
             return by_processes
         batches = iter(self.batch_sampler)
         # torch draws a seed for its workers here, and the sampler its own at the first batch: both
@@ -148,6 +157,17 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
                 self._ways = Ways(self.num_workers)
             return Processes(self, self._ways)
         return super()._get_iterator()
+
+
+def _no_threads(loader: DataLoader) -> str:
+    """Why threads can't make a loader's batches; empty where they can."""
+    if isinstance(loader.dataset, IterableDataset):
+        return "a stream divides itself among them"
+    if loader.batch_sampler is None:
+        return "needed for batch_size=None"
+    if not hasattr(type(loader.dataset), "__getitem__"):
+        return "the data set gives whole batches only"
+    return "needed for worker_init_fn" if loader.worker_init_fn is not None else ""
 
 
 class _Threaded:
