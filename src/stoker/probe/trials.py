@@ -8,7 +8,7 @@ tied with whom is concluded later. Standard library only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from stoker.probe.legs import (
@@ -18,6 +18,7 @@ from stoker.probe.legs import (
     Loop,
     Measured,
     Window,
+    Windows,
     count_for,
     forecast_step,
     half_width_share,
@@ -38,8 +39,6 @@ _HOPELESS = 0.75
 # Gains this close to each other are one: the smaller change is built on.
 _EQUAL = 0.03
 _MOST_UPS = 3  # numbers of workers above the loop's own
-
-Trial = Generator[Window, Measured, None]
 
 
 @dataclass
@@ -85,7 +84,7 @@ class Trials:
         self._gains: dict[str, float] = {"": 1.0}
         self._workers = {"": loop.workers}
 
-    def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Trial:
+    def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Windows:
         """All candidates, best guesses first, within `TRY_SHARE` of the budget."""
         offers = self._make()
         if offers is None:
@@ -159,7 +158,7 @@ class Trials:
 
     # -- one by one --------------------------------------------------------------------------------
 
-    def _each(self, candidates: Sequence[Candidate]) -> Trial:
+    def _each(self, candidates: Sequence[Candidate]) -> Windows:
         for candidate in candidates:
             if candidate.name in self._gains or (candidate.needs_epochs and not self._epochs):
                 continue
@@ -169,7 +168,7 @@ class Trials:
             yield from self._one(candidate)
             self._loop.end_trial()
 
-    def _one(self, candidate: Candidate) -> Trial:
+    def _one(self, candidate: Candidate) -> Windows:
         own, variant = _Side(), _Side()
         own.add(self._own)
         self._workers[candidate.name] = candidate.workers
