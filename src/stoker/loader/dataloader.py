@@ -31,6 +31,8 @@ from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
 
 Mode = Literal["auto", "threads", "processes"]
+# How many threads make a batch, and who is told what a sample took.
+_Turn = tuple[int, Callable[[float], None]]
 
 _log = logging.getLogger("stoker.loader")
 # What torch makes ahead for each worker when nothing is said.
@@ -112,8 +114,7 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     def __iter__(self) -> Iterator[Any]:
         if self._is_by_processes:
-            # Asks for `_get_iterator`.
-            by_processes: Iterator[Any] = super().__iter__()  # type: ignore[no-untyped-call, unused-ignore]
+            by_processes: Iterator[Any] = super().__iter__()  # asks for `_get_iterator`
             return by_processes
         batches = iter(self.batch_sampler)
         # torch draws a seed for its workers here, and the sampler its own at the first batch: both
@@ -130,11 +131,9 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
         The very first batch opens files and imports what it needs, and would count against whoever
         makes it.
         """
-        pair: tuple[tuple[int, Callable[[float], None]], ...] = (
-            (1, self._verdict.alone),
-            (2, self._verdict.together),
-        )
-        turns = itertools.chain([(2, lambda _: None)], itertools.cycle(pair))
+        first: _Turn = (2, lambda _: None)
+        pair: tuple[_Turn, ...] = ((1, self._verdict.alone), (2, self._verdict.together))
+        turns = itertools.chain([first], itertools.cycle(pair))
         while self._verdict.stays is None:
             threads, note = next(turns)
             indices = next(batches, None)
