@@ -18,7 +18,7 @@ from benchmarks.pack import photos
 from stoker.pack import speed
 from stoker.pack.build import How, build
 from stoker.pack.job import make_job
-from stoker.pack.plan import Candidate, candidates_for, plan
+from stoker.pack.plan import PackCandidate, candidates_for, plan
 from stoker.pack.sources.find import list_source
 
 CLAIM = (
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _row(
-    key: str, told: Candidate, found: tuple[float, float, float]
+    key: str, told: PackCandidate, found: tuple[float, float, float]
 ) -> tuple[tuple[str, ...], dict[str, float], bool]:
     size, seconds, rate = found
     errors = (

@@ -18,7 +18,7 @@ from stoker.errors import InputError
 if TYPE_CHECKING:
     import pint
 
-# What pint's own default (5,000 lines, 160 ms) would define, as far as this field uses it. Samples,
+# What pint's own default (1,000 lines, 0.3 s) would define, as far as this field uses it. Samples,
 # images and tokens are counts; bytes and FLOPs are not, which pint's default lets pass.
 _DEFINITIONS = """
 pico- = 1e-12 = p-

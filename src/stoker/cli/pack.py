@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stoker.pack.build import Progress as Step
     from stoker.pack.errand import Summary
     from stoker.pack.job import Job, Order
-    from stoker.pack.plan import Candidate, Need
+    from stoker.pack.plan import Need, PackCandidate
 
 _EPILOG = """examples:
   stoker pack photos/ packed/ --size 256
@@ -258,7 +258,7 @@ def _plan(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _command(args: argparse.Namespace, chosen: Candidate) -> str:
+def _command(args: argparse.Namespace, chosen: PackCandidate) -> str:
     """The command that makes the recommended pack, with what was asked for beside --plan."""
     words = ["stoker", "pack", args.source, args.target or "packed/"]
     if chosen.size is not None:

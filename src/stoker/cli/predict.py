@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stoker.cli.setting import Asked
     from stoker.records.scenario import Forecast, Scenario
-    from stoker.report.prediction import Prediction, Tried
+    from stoker.report.prediction import Prediction, WhatIf
     from stoker.theory.layers import LayerForecast
     from stoker.theory.step import StepForecast
     from stoker.zoo.load import Zoo
@@ -138,9 +138,9 @@ def text_width() -> int:
     return max(72, min(100, shutil.get_terminal_size((80, 24)).columns))
 
 
-def _tried(args: argparse.Namespace, zoo: Zoo, before: Scenario, text: str) -> Tried:
+def _tried(args: argparse.Namespace, zoo: Zoo, before: Scenario, text: str) -> WhatIf:
     from stoker.cli.setting import asked, varied
-    from stoker.report.prediction import Tried
+    from stoker.report.prediction import WhatIf
     from stoker.theory.pipeline import forecast, gain
     from stoker.theory.question import NotKnownError
 
@@ -151,8 +151,8 @@ def _tried(args: argparse.Namespace, zoo: Zoo, before: Scenario, text: str) -> T
     try:
         after = question.scenario()
     except NotKnownError as error:
-        return Tried(what=text, forecast=None, gain=None, reason=error.happened)
-    return Tried(what=text, forecast=forecast(after), gain=gain(before, after))
+        return WhatIf(what=text, forecast=None, gain=None, reason=error.happened)
+    return WhatIf(what=text, forecast=forecast(after), gain=gain(before, after))
 
 
 def _first_epoch(found: Asked) -> Forecast | None:

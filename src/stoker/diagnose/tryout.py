@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.records.diagnosis import Tried, Tryout
-from stoker.records.profile import Candidate, Profile
+from stoker.records.profile import CandidateTrial, Profile
 from stoker.remedy.settings import REORDERED, SAME
 from stoker.stats import Spread, ratio
 
@@ -48,7 +48,7 @@ def tryout(profile: Profile) -> Tryout | None:
     )
 
 
-def _best(tried: Sequence[Candidate]) -> Spread:
+def _best(tried: Sequence[CandidateTrial]) -> Spread:
     """The best gain of those that are known well enough to choose; 1 where none is faster.
 
     Well enough is an interval that is narrow enough to promise it, or one that lies far above all
@@ -65,7 +65,7 @@ def _is_tied(gain: Spread, best: Spread) -> bool:
     return gain is best or not ratio(best, gain).low > 1 + _WORTH
 
 
-def _pick(profile: Profile, tried: Sequence[Candidate], best: Spread) -> Candidate | None:
+def _pick(profile: Profile, tried: Sequence[CandidateTrial], best: Spread) -> CandidateTrial | None:
     """None: the loop as it is, which costs nothing, is tied with the best."""
     if not best.low > 1 + _WORTH:
         return None
@@ -80,7 +80,7 @@ def _pick(profile: Profile, tried: Sequence[Candidate], best: Spread) -> Candida
         and one.speedup.median >= best.median * (1 - _ABOUT)
     ]
 
-    def cost(one: Candidate) -> tuple[bool, bool, int, int, int]:
+    def cost(one: CandidateTrial) -> tuple[bool, bool, int, int, int]:
         more = _memory(profile, one)
         about = round((more or 0) / _SAME_BYTES)
         # What is not known may be much.
@@ -89,14 +89,14 @@ def _pick(profile: Profile, tried: Sequence[Candidate], best: Spread) -> Candida
     return min(choice, key=cost, default=None)
 
 
-def _is_unsure(one: Candidate, best: Spread) -> bool:
+def _is_unsure(one: CandidateTrial, best: Spread) -> bool:
     """It may be faster than the best, and was not seen long enough to say so."""
     gain = one.speedup
     is_known = gain is None or gain is best or gain.is_promise or bool(one.unfit)
     return not is_known and gain is not None and gain.median > best.median * (1 + _WORTH)
 
 
-def _memory(profile: Profile, one: Candidate) -> int | None:
+def _memory(profile: Profile, one: CandidateTrial) -> int | None:
     """Bytes more than the loop as it is: of the workers, of ready batches, of what is kept."""
     loader = profile.loader
     if loader is None or one.more_bytes is None:
@@ -106,7 +106,7 @@ def _memory(profile: Profile, one: Candidate) -> int | None:
     return one.more_bytes + ready + one.kept_bytes
 
 
-def _costs(one: Candidate) -> str:
+def _costs(one: CandidateTrial) -> str:
     """What it costs beside memory."""
     words = [one.data] if one.data == REORDERED else []
     if one.unfit:
@@ -115,7 +115,10 @@ def _costs(one: Candidate) -> str:
 
 
 def _sentence(
-    tried: Sequence[Candidate], best: Spread, pick: Candidate | None, unsure: Sequence[str]
+    tried: Sequence[CandidateTrial],
+    best: Spread,
+    pick: CandidateTrial | None,
+    unsure: Sequence[str],
 ) -> str:
     if not tried:
         return "Nothing could be tried: the reasons stand beside the names."

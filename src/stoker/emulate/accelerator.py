@@ -20,9 +20,10 @@ from stoker.errors import InputError, StokerError
 
 # What an accelerator that is always fed must reach [mlcommons/storage#400: 0.15 to 0.20 in one].
 _WANTED_AU = 0.99
-# A step costs about 10 µs beside its own time: 0.2 % of 5 ms. A window of four is over in 20 ms,
-# and one quiet window shows that the emulation is exact, however busy the machine is: they are
-# tried for so long before it is refused. Steps as long as those to come are fair, within reason.
+# A step costs a little beside its own time, which is not to be felt in 5 ms. A window of four is
+# over in 20 ms, and one quiet window shows that the emulation is exact, however busy the machine
+# is: they are tried for so long before it is refused. Steps as long as those to come are fair,
+# within reason.
 _CALIBRATION_STEP_S = 0.005
 _LONGEST_CALIBRATION_STEP_S = 0.05
 _CALIBRATION_STEPS = 4

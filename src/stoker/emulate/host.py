@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 
 Host = Literal["sleep", "spin", "gil"]
 
-# Linux wakes a sleeper up to its timer slack of 50 µs late, and Python adds some 20 µs.
+# Linux wakes a sleeper up to its timer slack of 50 µs late; Python saw 65 to 90 µs.
 _SPIN_S = 100e-6
-# 16 kB take about 10 µs, without the GIL: fine enough for a deadline, coarse enough to let go.
+# 16 kB take about 15 µs, without the GIL: fine enough for a deadline, coarse enough to let go.
 _SPIN_BLOCK = bytes(16_384)
 
 

@@ -18,16 +18,17 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset
 
-from stoker.errors import InputError, LoaderError
+from stoker.errors import LoaderError
 from stoker.loader.activity import Activity
+from stoker.loader.arguments import check_arguments, check_mode
 from stoker.loader.endings import end_with
 from stoker.loader.engine import Engine, Fill
 from stoker.loader.gil import Verdict
 from stoker.loader.objects import ITEM, ObjectSlots
 from stoker.loader.order import Indices
 from stoker.loader.pace import Limits, Pace
-from stoker.loader.processes.course import Desk
-from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of, why_torchs
+from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of
+from stoker.loader.processes.passes import Desk
 from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
 
@@ -40,6 +41,7 @@ _PREFETCH_FACTOR = 2
 _WATCHDOG_S = 600.0
 # So many threads make a batch, and then what it took a sample is noted.
 _Turn = tuple[int, Callable[[float], None]]
+_ONE_THREAD = "; only with 2 or more is it found out whether threads help this data set"
 
 
 class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-ignore]
@@ -61,29 +63,25 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
 
     mode: "auto", or "threads" or "processes" to decide it. Threads share the data set: one with an
     open file that it seeks in, or that draws from a global random generator in a fixed order,
-    needs "processes". Loaders with a `worker_init_fn` get them anyway; iterable data sets,
-    batch_size=None and, in mode "auto" with workers, in_order=False get torch's own.
+    needs "processes". Iterable data sets, `batch_size=None`, those with `__getitems__` alone, a
+    `worker_init_fn` and, in mode "auto" with workers, `in_order=False` get them anyway; torch's own
+    are those of the first two and the last. With `num_workers=0` there are none, as with torch:
+    "processes" makes samples in the loop itself then.
 
     timeout: seconds without any progress before it is an error; 600 where it is 0.
 
-    Raises what the data set raises, in the loop, where its batch would be, with stage and sample
+    Raises InputError when it is made, for what no pass could begin with, and what torch raises
+    then; what the data set raises, in the loop, where its batch would be, with stage and sample
     as notes, and the worker's traceback; LoaderError names a sample that hangs, and a worker that
     died with the sample it was at.
     """
 
     def __init__(self, dataset: Any, *arguments: Any, mode: Mode = "auto", **settings: Any) -> None:
-        if mode not in ("auto", "threads", "processes"):
-            raise InputError(
-                f"stoker.DataLoader cannot have mode={mode!r}",
-                looked_at="allowed: auto, threads, processes",
-                run_next='leave mode out: "auto" finds out',
-            )
+        check_mode(mode)
         super().__init__(dataset, *arguments, **settings)
-        needs_workers = isinstance(dataset, IterableDataset) or self.worker_init_fn is not None
-        # Threads deliver in order.
-        is_loose = mode == "auto" and self.num_workers > 0 and not getattr(self, "in_order", True)
-        is_bound = needs_workers or is_loose or self.batch_sampler is None
-        self._mode: Mode = "processes" if is_bound else mode
+        self._no_threads = _no_threads(self, mode)
+        self._mode: Mode = "processes" if self._no_threads else mode
+        check_arguments(self, has_threads=self._mode != "processes")
         self._verdict = Verdict(len(os.sched_getaffinity(0)))
         self._ways = Ways(self.num_workers)
         if self._mode == "threads":
@@ -98,27 +96,27 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
     @property
     def verdict(self) -> str:
         """How samples are made, and why; or that it is not known yet."""
-        if self._mode == "processes" and is_ours(self):
-            return f"processes: as it was asked for, or needed; {self._ways.sentence}"
-        if self._mode == "processes":
-            who = (
-                "torch's own worker processes"
-                if self.num_workers
-                else "torch's own way, no workers"
-            )
-            return f"{who}: {why_torchs(self)}"
+        if self._sample_threads == 0:
+            if self.num_workers == 0:
+                return "no worker: samples are made in the loop itself, as num_workers=0"
+            if self._mode == "auto":
+                return self._verdict.sentence
+            how = self._ways.sentence if is_ours(self) else "torch's own"
+            return f"processes: {self._no_threads or 'as it was asked for'}; {how}"
+        if self.num_workers < 2:
+            why = "" if self._verdict.stays else _ONE_THREAD
+            return f"threads: one, as num_workers={self.num_workers}{why}"
         if self._mode == "threads":
             return "threads: as it was asked for"
-        if self.num_workers < 2:
-            return (
-                f"threads: one, as num_workers={self.num_workers}; only with 2 or more is it found "
-                "out whether threads help this data set"
-            )
         return self._verdict.sentence or "not known yet: the first batches of a pass show it"
 
     @property
     def _sample_threads(self) -> int | None:
-        """Threads that make the samples; 0 where processes do, None while it is not known."""
+        """Threads that make the samples; None while it is not known.
+
+        0 where processes do, also where there are none: with num_workers=0 torch makes the batches
+        in the loop itself then.
+        """
         if self._mode == "processes" or self._verdict.stays is False:
             return 0
         is_known = self._verdict.stays or self.num_workers < 2
@@ -217,6 +215,21 @@ class _FindingOut:
             return _Threaded(self._loader, self._batches, threads)
         self._desk = desk_of(self._loader, self._seed, self._ways)
         return rest_of(self._loader, self._desk, self._batches)
+
+
+def _no_threads(loader: DataLoader, mode: Mode) -> str:
+    """Why threads don't make a loader's batches; empty where they may."""
+    if isinstance(loader.dataset, IterableDataset):
+        return "a stream divides itself among them"
+    if loader.batch_sampler is None:
+        return "needed for batch_size=None"
+    if not hasattr(type(loader.dataset), "__getitem__"):
+        return "the data set gives whole batches only"
+    if loader.worker_init_fn is not None:
+        return "needed for worker_init_fn"
+    # Threads deliver in order.
+    is_loose = mode == "auto" and loader.num_workers > 0 and not getattr(loader, "in_order", True)
+    return "needed for in_order=False" if is_loose else ""
 
 
 class _Threaded:

@@ -42,7 +42,7 @@ STATE = "stoker.loader/1"
 _DEPTH = 4
 _MOST_DEPTH = 16
 _MEMORY_BYTES = 2**30
-# Samples that a thread takes at once. A gathered one costs 15 µs and taking a chunk some 10 µs; a
+# Samples that a thread takes at once. A gathered one costs 15 µs and taking a chunk some 5 µs; a
 # decoded one costs 1 ms, and a batch shall not wait for one thread with many of them.
 _CHUNK_GATHERED = 256
 _CHUNK_READ = 16

@@ -18,13 +18,15 @@ from stoker.loader.whole import is_whole
 _DECIDING = ("schema", "seed", "order", "samples", "generation")
 
 
-def check(is_allowed: bool, name: str, value: object, allowed: str) -> None:
-    """Raises InputError for a setting of the Loader that is not allowed."""
+def check(
+    is_allowed: bool, name: str, value: object, allowed: str, *, owner: str = "stoker.Loader"
+) -> None:
+    """Raises InputError for a setting of the Loader, or another `owner`, that is not allowed."""
     if not is_allowed:
         raise InputError(
-            f"stoker.Loader cannot have {name}={value!r}",
+            f"{owner} cannot have {name}={value!r}",
             looked_at=f"allowed: {allowed}",
-            run_next="help(stoker.Loader)",
+            run_next=f"help({owner})",
         )
 
 

@@ -20,8 +20,8 @@ from stoker.pack.work import Failed, Setup, Work
 # Tasks that wait at a worker while it does one: no pause between them.
 _AHEAD = 2
 _PATIENCE_S = 5.0
-# glibc gives freed memory back at once and faults it in again for every picture, which costs a
-# fifth of the decoding; these keep it.
+# glibc gives the memory of large pictures back at once, and faults it in again for the next one;
+# the first two keep it.
 _ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
     "MALLOC_TRIM_THRESHOLD_": str(32 * 2**20),
@@ -68,7 +68,7 @@ def spawned(keep_open: Sequence[int]) -> Started:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "stoker.pack.worker", str(theirs.fileno())],
+            [sys.executable, "-m", "stoker.pack.worker", str(theirs.fileno()), str(os.getpid())],
             pass_fds=(theirs.fileno(), *keep_open),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(_import_path())},

@@ -94,7 +94,7 @@ def _picture_bytes(value: Any) -> bytes:
     from PIL import Image
 
     buffer = io.BytesIO()
-    # Level 1: a fifth of the time of the default for a few per cent more bytes.
+    # Level 1: two fifths of the time of the default, for some 8 % more bytes of a photo.
     Image.fromarray(value).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
 

@@ -7,6 +7,7 @@ each worker's own, as with torch's loaders.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import socket
 import subprocess
 import sys
@@ -63,14 +64,16 @@ def _forked() -> Started:
     with theirs, warnings.catch_warnings():
         # Python warns of threads beside a fork; torch's own loaders fork in the same place.
         warnings.simplefilter("ignore", DeprecationWarning)
-        process = multiprocessing.get_context("fork").Process(target=_serve, args=(ours, theirs))
+        process = multiprocessing.get_context("fork").Process(
+            target=_serve, args=(ours, theirs, os.getpid())
+        )
         process.start()
     return Started(Connection(ours.detach()), _Process(process))
 
 
-def _serve(ours: socket.socket, theirs: socket.socket) -> None:
+def _serve(ours: socket.socket, theirs: socket.socket, packer: int) -> None:
     ours.close()
-    worker.die_with_parent()
+    worker.belong_to(packer)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)  # the threads of the parent are not there

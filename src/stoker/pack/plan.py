@@ -34,7 +34,7 @@ _ENOUGH = 1.05
 _LEAST_GAIN = 1.2
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class PackCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """One way to pack, and what it would give.
 
     `read_samples_per_s` is what the processors can take out of it, `storage_samples_per_s` what the
@@ -78,8 +78,8 @@ class PackPlan(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int
     needed_samples_per_s: float | None
     step_s: float | None
-    candidates: tuple[Candidate, ...]
-    recommended: Candidate | None
+    candidates: tuple[PackCandidate, ...]
+    recommended: PackCandidate | None
     reason: str
     first: tuple[str, ...] = ()
 
@@ -195,7 +195,7 @@ def _measured(
     scratch: Path,
     workers: int,
     disk: speed.Disk,
-) -> tuple[Candidate, Spread]:
+) -> tuple[PackCandidate, Spread]:
     """The candidate, and the rate at which it was packed."""
     steps: list[tuple[float, int]] = []
 
@@ -218,7 +218,7 @@ def _measured(
         started_s + max(len(listing) / one, shortest_s)
         for one in (rate.median, rate.high, rate.low)
     )
-    candidate = Candidate(
+    candidate = PackCandidate(
         tier=transform.tier,
         size=transform.size,
         bytes=whole,
@@ -245,7 +245,7 @@ def _rate(steps: list[tuple[float, int]]) -> Spread:
     return Spread(whole, max(low, whole / 10), min(high, whole * 10), len(rates))
 
 
-def _with_step(candidate: Candidate, need: Need | None) -> Candidate:
+def _with_step(candidate: PackCandidate, need: Need | None) -> PackCandidate:
     """With what a step of the diagnosed script takes, and what limits it then."""
     if need is None:
         return candidate
@@ -273,8 +273,8 @@ def _first(now: Spread, need: Need | None) -> tuple[str, ...]:
 
 
 def _choice(
-    candidates: Sequence[Candidate], now: Spread, need: Need | None, free: int
-) -> tuple[Candidate | None, str]:
+    candidates: Sequence[PackCandidate], now: Spread, need: Need | None, free: int
+) -> tuple[PackCandidate | None, str]:
     """What to do, and why."""
     if need is not None and now.median >= _ENOUGH * need.samples_per_s:
         return None, _not_wanted(now, need)

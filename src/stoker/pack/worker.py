@@ -1,17 +1,15 @@
-"""`python -m stoker.pack.worker FD`: does tasks that come over a socket until it closes."""
+"""`python -m stoker.pack.worker FD PID`: does tasks that come over a socket until it closes."""
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
+from stoker import lifetime
 from stoker.errors import InputError
 from stoker.pack.work import Failed, Setup, Work
-
-_PR_SET_PDEATHSIG = 1  # prctl(2): a signal when the parent is gone
 
 
 def serve(connection: Connection) -> None:
@@ -36,16 +34,17 @@ def _answer(work: Work, task: Any) -> Any:
         return Failed(str(error), errno=error.errno or 0)
 
 
-def die_with_parent() -> None:
+def belong_to(packer: int) -> None:
     """A killed packer takes its workers along; Ctrl-C is the packer's to answer."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    lifetime.end_with(packer)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main() -> None:
-    """Serve the socket whose descriptor is named."""
-    die_with_parent()
-    with Connection(int(sys.argv[1])) as connection:
+    """Serve the socket whose descriptor is named, for the process that is."""
+    descriptor, packer = map(int, sys.argv[1:])
+    belong_to(packer)
+    with Connection(descriptor) as connection:
         serve(connection)
 
 

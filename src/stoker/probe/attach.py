@@ -7,7 +7,6 @@ what it writes, ends it when it won't, and cleans up. The script's own output go
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -26,7 +25,7 @@ from stoker.probe.command import Kind, command_of
 from stoker.probe.descendants import descendants, end_marked, end_tree, send
 from stoker.probe.held_back import held_back
 from stoker.probe.host import host_facts
-from stoker.probe.session import OPTIONS_FILE, SESSION_VARIABLE, read_lines
+from stoker.probe.session import SESSION_VARIABLE, read_lines
 from stoker.probe.trials import TRY_SHARE
 from stoker.records.profile import End, Environment, Profile, Script
 
@@ -135,21 +134,13 @@ class _Run:
 
     def run(self, command: list[str]) -> Profile:
         """Start, follow, read."""
-        command, self._writes, notes = launch.prepared(
-            command, self._folder, allow_writes=self._options.allow_writes
-        )
-        self._notes += notes
-        settings = {
-            "budget_s": self._options.budget_s,
-            "steps": self._options.steps,
-            "writes": self._writes,
-            "stages": self._options.stages,
-        }
-        (self._folder / OPTIONS_FILE).write_text(json.dumps(settings))
+        prepared = launch.prepared(command, self._folder, allow_writes=self._options.allow_writes)
+        self._writes = prepared.writes
+        self._notes += prepared.notes
         self._tell("W", "starting the script", 0.0, None)
         # Not ended before the report.
         with held_back((signal.SIGINT, signal.SIGTERM), self._note):
-            child = self._start(command)
+            child = self._start(prepared)
             try:
                 code = self._follow(child)
             except BaseException:
@@ -163,15 +154,19 @@ class _Run:
         self._look()
         return self._profile(code)
 
-    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        # The child's stdout is our stderr: our own stdout carries the report alone.
+    def _start(self, prepared: launch.Launch) -> subprocess.Popen[bytes]:
+        options = {
+            "budget_s": self._options.budget_s,
+            "steps": self._options.steps,
+            "stages": self._options.stages,
+        }
         try:
-            environment = launch.environment(self._folder, self._writes, tries=self._options.tries)
-            return subprocess.Popen(command, env=environment, stdout=2)
+            return launch.start(prepared, self._folder, options, tries=self._options.tries)
         except OSError as error:
+            program = prepared.command[0]
             raise InputError(
-                f"{command[0]!r} can't be started: {error.strerror}",
-                looked_at=shutil.which(command[0]) or command[0],
+                f"{program!r} can't be started: {error.strerror}",
+                looked_at=shutil.which(program) or program,
                 run_next="start it by its interpreter: -- bash FILE, or -- python FILE",
             ) from error
 

@@ -7,7 +7,7 @@ only the folder of the pack is real.
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import shutil
 import signal
 import subprocess
@@ -37,7 +37,7 @@ from stoker.probe.captured import (
 )
 from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.held_back import held_back
-from stoker.probe.session import OPTIONS_FILE, SESSION_VARIABLE, read_lines
+from stoker.probe.session import SESSION_VARIABLE, read_lines
 from stoker.records.profile import Script
 
 _POLL_S = 0.2
@@ -123,20 +123,15 @@ class _Run:
 
     def run(self, script: Script, command: list[str], wanted: Wanted, errand: Errand) -> Summary:
         """Start, follow, tell what came of it."""
-        started = launch.prepared(command, self._folder, keep=(errand.folder,), cwd=script.cwd)
+        prepared = launch.prepared(command, self._folder, keep=(errand.folder,), cwd=script.cwd)
         options = {
-            "writes": started.writes,
             "wanted": wanted._asdict(),
             "errand": msgspec.to_builtins(errand),
             "patience": (MOST_BATCHES, PATIENCE_S),
+            "asked_by": os.getpid(),
         }
-        (self._folder / OPTIONS_FILE).write_text(json.dumps(options))
-        child = subprocess.Popen(
-            started.command,
-            cwd=script.cwd,
-            env=launch.environment(self._folder, started.writes),
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # our own stdout carries the summary alone
+        child = launch.start(
+            prepared, self._folder, options, cwd=script.cwd, stdin=subprocess.DEVNULL
         )
         try:
             code = self._follow(child)
@@ -151,7 +146,7 @@ class _Run:
             end_marked(SESSION_VARIABLE, mark, leave_s=_LEAVE_S, after_s=_KILL_AFTER_S)
         self._look()
         summary = self._summary(code, script, wanted)
-        notes = (f"{note}; what else the script writes is real" for note in started.notes)
+        notes = (f"{note}; what else the script writes is real" for note in prepared.notes)
         return msgspec.structs.replace(summary, remarks=(*summary.remarks, *notes))
 
     def _follow(self, child: subprocess.Popen[bytes]) -> int:

@@ -6,9 +6,7 @@ working directory. It is packed where `iter(loader)` was called, and the script 
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import time
 import weakref
@@ -16,10 +14,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
+from stoker import lifetime
 from stoker.probe.hooks.torch import batch_size_of, samples_of
 from stoker.probe.session import Session
 
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 # What the parent is told by lines in the session.
 PACKING, PACKED, REFUSED, BROKE = "packing", "packed", "refused", "broke"
 PASSED, OTHERS = "passed", "others"
@@ -149,7 +147,7 @@ def install(session: Session, module: ModuleType) -> None:
     """Stand before the loaders of the just imported `torch.utils.data.dataloader`."""
     global _capture
     # Whoever asked may be killed: nobody would wait for the pack.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    lifetime.end_with(session.options["asked_by"])
     _capture = Capture(session, module)
     _capture.stand_before(module.DataLoader, module._BaseDataLoaderIter)
 

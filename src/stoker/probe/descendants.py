@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker.lifetime import is_alive
+
 _POLL_S = 0.05
 _PROC = Path("/proc")
 
@@ -86,12 +88,3 @@ def _are_gone(pids: Sequence[int], within_s: float) -> bool:
 
 def _processes(proc: Path) -> list[Path]:
     return [entry for entry in proc.iterdir() if entry.name.isdigit()]
-
-
-def is_alive(pid: int, *, proc: Path = _PROC) -> bool:
-    """False for a process that is gone, or that has ended and was not waited for yet."""
-    try:
-        state = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state != "Z"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import stoker
 from stoker.probe import sandbox
 from stoker.probe.hooks.savers import trackers_off
-from stoker.probe.session import ROOT_VARIABLE, SESSION_VARIABLE, TRY_VARIABLE
+from stoker.probe.session import OPTIONS_FILE, ROOT_VARIABLE, SESSION_VARIABLE, TRY_VARIABLE
 
 # multiprocessing binds sockets of up to about 40 more characters below TMPDIR; the limit is 107.
 _LONGEST_TMPDIR = 64
@@ -43,6 +45,25 @@ def prepared(
         return Launch(sandbox.wrap(command, folder, keep), "overlay")
     note = f"no overlay for writes here ({reason}): savers do nothing"
     return Launch(command, "no-op", (note,))
+
+
+def start(
+    launch: Launch,
+    folder: Path,
+    options: Mapping[str, Any],
+    *,
+    cwd: str | None = None,
+    stdin: int | None = None,
+    tries: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start it, with its session and these options in that folder. Raises OSError.
+
+    Its stdout is our stderr: our own stdout carries the answer alone. `tries`: as in `environment`.
+    """
+    written = {"writes": launch.writes, **options}
+    (folder / OPTIONS_FILE).write_text(json.dumps(written))
+    found = environment(folder, launch.writes, tries=tries)
+    return subprocess.Popen(launch.command, cwd=cwd, env=found, stdin=stdin, stdout=2)
 
 
 def environment(folder: Path, writes: str, *, tries: bool = False) -> dict[str, str]:

@@ -113,14 +113,14 @@ class Loop(Protocol):
 
 
 Plan = Generator[Window, Measured, str]
+# Asked for one by one, each answered by what was measured in it.
+Windows = Generator[Window, Measured, None]
 
 
 class Tryout(Protocol):
     """What is tried when the legs are through, in place of the trial of a number of workers."""
 
-    def __call__(
-        self, periods: Mapping[int, float], *, period: float, step: float
-    ) -> Generator[Window, Measured, None]:
+    def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Windows:
         """Windows in turn. `periods`: of the loader alone, for each number of workers."""
         ...
 
@@ -225,7 +225,7 @@ def _worth_trying(workers: int, periods: Mapping[int, float], *, step: float) ->
 
 def _try_workers(
     loop: Loop, periods: Mapping[int, float], period: float, *, step: float, budget_s: float
-) -> Generator[Window, Measured, None]:
+) -> Windows:
     """Baseline and variant in turn, twice: what the machine does meanwhile strikes both alike."""
     workers = _worth_trying(loop.workers, periods, step=step)
     if workers is None or loop.start_s(workers) >= TRIAL_SHARE * budget_s:
@@ -307,9 +307,7 @@ def _tell_apart(loop: Loop, kept: _Kept, period: float, budget_s: float) -> _Cou
     return counts
 
 
-def _once_each(
-    loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s: float
-) -> Generator[Window, Measured, None]:
+def _once_each(loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s: float) -> Windows:
     """The legs that look inside."""
     step = mean(kept.values["D"]) or period
     counts.more(until_s=budget_s)

@@ -26,7 +26,7 @@ _SYSTEM_TREES = frozenset({"bin", "boot", "etc", "lib", "lib32", "lib64", "lost+
 # An ordinary user's writable folders are found this far below a mount point (user and project
 # folders are at depth 2 or 3 on the clusters we know); the working directory and HOME at any depth.
 _USER_DEPTH = 3
-# A mount costs about 0.3 ms and the kernel's own limit is 100,000 a namespace.
+# A mount costs about 0.1 ms and the kernel's own limit is 100,000 a namespace.
 _MOST_OVERLAYS = 300
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from stoker.probe import descendants
+from stoker.lifetime import is_alive
 from stoker.probe.host import ranks_on_node
 from stoker.probe.session import LineFile, read_lines
 
@@ -122,17 +122,7 @@ class Slot:
     @property
     def is_there(self) -> bool:
         """False once the rank has left, or its process has ended."""
-        return not self._words[_LEFT] and _is_alive(self._words[_PID])
-
-
-def _is_alive(pid: int) -> bool:
-    if Path("/proc/self").exists():
-        return descendants.is_alive(pid)
-    try:
-        os.kill(pid, 0)  # sends nothing
-    except OSError:
-        return False
-    return True
+        return not self._words[_LEFT] and is_alive(self._words[_PID])
 
 
 class Ranks:

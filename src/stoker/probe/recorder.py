@@ -21,14 +21,14 @@ from stoker.spans import Clock, SystemClock
 Where = Literal["worker", "main"]
 Sink = Callable[[dict[str, Any]], object]
 
-# A timed call costs 1 to 2 µs. A stage that is called more often than this a sample takes 2 ms of
+# A timed call costs 2 to 3 µs. A stage that is called more often than this a sample takes 2 ms of
 # it and more, and its own calls are too short to be told from the timing.
 MOST_CALLS_A_SAMPLE = 1_000
-# Sample records kept of one worker: enough for a trend against size or index, 200 kB of JSON.
+# Sample records kept of one worker: enough for a trend against size or index, 130 kB of JSON.
 _RESERVOIR = 2_000
-# And of one batch: writing one down takes 5 µs, and the next batch has others.
+# And of one batch: writing one down takes 6 µs, and the next batch has others.
 _RECORDS_A_BATCH = 4
-# Calls timed to learn what one costs: half a millisecond.
+# Calls timed to learn what one costs: in less than a millisecond.
 _COST_CALLS = 256
 _LONGEST_INDEX = 80
 # An open stage: wall and CPU of the stages in it. That of a data set's `__getitem__` has a mark.

@@ -47,7 +47,7 @@ _MS_BIND = 0x1000
 _MS_REC = 0x4000
 _MS_SLAVE = 0x8_0000
 
-# The whole trial takes 50 ms on an idle machine.
+# The whole trial takes 80 ms on an idle machine.
 _TRIAL_TIMEOUT_S = 20.0
 # Enough to meet a file to try on, and to be done at once in a folder of a million big ones.
 _TRIAL_ENTRIES = 200
@@ -77,7 +77,7 @@ def wrap(command: Sequence[str], session: Path, keep: Sequence[str] = ()) -> lis
 def unavailable(
     session: Path | None = None, command: Sequence[str] = (), *, cwd: str | None = None
 ) -> str | None:
-    """Try it in a throw-away child (about 50 ms): None when it works here, else the reason.
+    """Try it in a throw-away child (about 80 ms): None when it works here, else the reason.
 
     The child builds the very view that `command` would get from here, or from `cwd`, and in it
     makes a file and opens an old one for writing in the working directory and in HOME.

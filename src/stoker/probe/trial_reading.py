@@ -9,7 +9,7 @@ from operator import add
 
 from stoker.probe.leg_reading import Steps, in_rounds, whole_rounds
 from stoker.probe.trainer_lines import Line, Trainer
-from stoker.records.profile import Candidate, Trial
+from stoker.records.profile import CandidateTrial, Trial
 from stoker.stats import Spread, bootstrap, difference, ratio
 
 _NOT_REACHED = "measuring ended before"
@@ -33,20 +33,20 @@ def read_trials(steps: Steps) -> tuple[Trial, ...]:
     return tuple(sorted(found, key=lambda trial: -trial.speedup.median))
 
 
-def read_candidates(trainer: Trainer, steps: Steps) -> tuple[Candidate, ...]:
+def read_candidates(trainer: Trainer, steps: Steps) -> tuple[CandidateTrial, ...]:
     """What was offered for a trial, measured or not, in its order."""
     pairs = _pairs(steps)
     why = {line["name"]: line["why"] for line in trainer.of("untried")}
     bytes_of = {line["name"]: line["unique_bytes"] for line in trainer.of("tried")}
     own_bytes = _own_bytes(trainer, steps)
-    found: dict[str, Candidate] = {}
+    found: dict[str, CandidateTrial] = {}
     for line in trainer.of("candidate"):
         name = line["name"]
         variant, own = pairs.get(name, ([], []))
         baseline, step = _steps_of(own, variant, steps)
         problem = line["refused"] or why.get(name, "")
         is_told = not problem and step is not None and baseline is not None
-        found[name] = Candidate(
+        found[name] = CandidateTrial(
             name=name,
             workers=line["workers"],
             depth=line["depth"],

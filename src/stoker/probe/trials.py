@@ -18,6 +18,7 @@ from stoker.probe.legs import (
     Loop,
     Measured,
     Window,
+    Windows,
     count_for,
     forecast_step,
     half_width_share,
@@ -43,8 +44,6 @@ _HOPELESS = 0.75
 # Gains this close to each other are one: the smaller change is built on.
 _EQUAL = 0.03
 _MOST_UPS = 3  # numbers of workers above the loop's own
-
-Trial = Generator[Window, Measured, None]
 
 
 @dataclass
@@ -115,7 +114,7 @@ class Trials:
         self._workers = {"": loop.workers}
         self._pairs: list[_Pair] = []
 
-    def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Trial:
+    def __call__(self, periods: Mapping[int, float], *, period: float, step: float) -> Windows:
         """All candidates, best guesses first, within `TRY_SHARE` of the budget."""
         offers = self._make()
         if offers is None:
@@ -190,7 +189,7 @@ class Trials:
 
     # -- one by one --------------------------------------------------------------------------------
 
-    def _each(self, candidates: Sequence[Candidate]) -> Trial:
+    def _each(self, candidates: Sequence[Candidate]) -> Windows:
         for candidate in candidates:
             if candidate.name in self._gains or (candidate.needs_epochs and not self._epochs):
                 continue
@@ -200,7 +199,7 @@ class Trials:
             yield from self._one(candidate)
             self._loop.end_trial()
 
-    def _one(self, candidate: Candidate) -> Trial:
+    def _one(self, candidate: Candidate) -> Windows:
         pair = _Pair(candidate, self._loop.workers)
         self._workers[candidate.name] = candidate.workers
         for _ in range(_ROUNDS):
@@ -224,7 +223,7 @@ class Trials:
         )
         return True
 
-    def _look_again(self) -> Trial:
+    def _look_again(self) -> Windows:
         """The time that is left goes to who may be the best and is not known well enough."""
         for _ in range(_MORE_ROUNDS):
             pair = max(

@@ -155,7 +155,7 @@ class Trial(_Record, frozen=True, kw_only=True):
     speedup: Spread
 
 
-class Candidate(_Record, frozen=True, kw_only=True):
+class CandidateTrial(_Record, frozen=True, kw_only=True):
     """A configuration of the loader under `--try`, in turn with the loop as it is.
 
     `name` is what `stoker run --apply` is given. The times are seconds of a step, with its share
@@ -330,7 +330,7 @@ class Profile(_Record, frozen=True, kw_only=True):
     loader: LoaderFacts | None = None
     epochs: EpochFacts | None = None
     trials: tuple[Trial, ...] = ()
-    candidates: tuple[Candidate, ...] = ()  # of `--try`, in the order in which they were met
+    candidates: tuple[CandidateTrial, ...] = ()  # of `--try`, in the order in which they were met
     inside: StepInside | None = None
     memory: MemoryGrowth | None = None
     stages: tuple[StageTime, ...] = ()

@@ -18,8 +18,7 @@ from stoker.remedy.request import Request, parse
 from stoker.remedy.settings import REORDERED, SAME, Settings
 from stoker.remedy.staging import HELD
 from stoker.remedy.subject import subject_of
-from stoker.remedy.variant import Variant as Tried
-from stoker.remedy.variant import entries
+from stoker.remedy.variant import LoaderVariant, entries
 
 # Batches that a cache on trial is filled with, and then gives over and over.
 _CACHED_BATCHES = 4
@@ -86,7 +85,7 @@ class LoaderOffers:
         offer = self._offers[name]
         source = entries(self._loader, start, repeated=offer.repeated)
         iterate = sys.modules["torch.utils.data.dataloader"].DataLoader.__iter__
-        return Tried(self._loader, offer.settings, source, iterate)
+        return LoaderVariant(self._loader, offer.settings, source, iterate)
 
     # -- one candidate -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 import multiprocessing
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ class Supply:
         _set(loader, "generator", base)
         if isinstance(loader.worker_init_fn, WorkerSetup):
             is_main = threading.current_thread() is threading.main_thread()
-            loader.worker_init_fn.dies_with_parent = is_main
+            loader.worker_init_fn.starter = os.getpid() if is_main else None
         try:
             made = self._iterate(loader)
         finally:

@@ -40,7 +40,7 @@ def entries(loader: Any, start: int, *, repeated: int = 0) -> Iterator[Any]:
         yield from some
 
 
-class Variant:
+class LoaderVariant:
     """A `probe.offers.Variant`."""
 
     def __init__(

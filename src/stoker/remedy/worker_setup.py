@@ -5,15 +5,12 @@ Must stay importable and picklable by name: spawned workers get it by pickle. St
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from stoker import lifetime
 from stoker.remedy.settings import Duty, Layer
-
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class WorkerSetup:
@@ -28,15 +25,14 @@ class WorkerSetup:
         self._own = own
         self._duties = duties
         self._layers = layers
-        # The signal comes when the thread ends that has started the worker, not the process: only
-        # the main thread lives as long.
-        self.dies_with_parent = False
+        # The process whose main thread starts the workers: they end with it. None: another thread.
+        self.starter: int | None = None
 
     def __call__(self, worker_id: int) -> None:
         """Called by torch in the worker, before it makes its fetcher."""
-        if self.dies_with_parent:
+        if self.starter is not None:
             # torch's own watchdog looks every five seconds, and not while a sample is made.
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            lifetime.end_with(self.starter)
         if self._own is not None:
             self._own(worker_id)
         for duty in self._duties:

@@ -44,7 +44,7 @@ _ADDED = {
 _NEGLIGIBLE = 0.002
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """A what-if: what was changed, its forecast, and the gain over the run without it.
 
     Both are None where not enough is known of the run; `reason` says what is missing.
@@ -77,7 +77,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     cores_per_accelerator: float  # that utilisation 1 needs
     first_epoch: Forecast | None = None
     step: StepForecast | None = None
-    what_if: tuple[Tried, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
     variation: float | None = None  # of a sample's loading time, as given
     stalls: tuple[Stall, ...] = ()
     where_to_invest: tuple[Saved, ...] = ()
@@ -311,7 +311,7 @@ def _stages(stages: Sequence[StageCost], batch: int) -> list[str]:
     return columns(("stage", "uses", "a sample", "a batch", ""), rows, left=2)
 
 
-def _tried(tried: Sequence[Tried]) -> list[str]:
+def _tried(tried: Sequence[WhatIf]) -> list[str]:
     if not tried:
         return []
     rows = [

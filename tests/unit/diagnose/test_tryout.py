@@ -12,7 +12,7 @@ from stoker.diagnose.prescribe import prescribe
 from stoker.diagnose.tryout import tryout
 from stoker.records.codec import from_json, to_json
 from stoker.records.diagnosis import SCHEMA, Diagnosis, FixCode, Tryout
-from stoker.records.profile import Candidate, Profile
+from stoker.records.profile import CandidateTrial, Profile
 from stoker.remedy.request import Request
 from stoker.remedy.settings import REORDERED, SAME
 from stoker.report.trials import trials
@@ -21,10 +21,10 @@ from tests.unit.diagnose.profiles import about, profile
 STEP_S = 0.2
 
 
-def tried(name: str, gain: float, *, share: float = 0.02, **changes: Any) -> Candidate:
+def tried(name: str, gain: float, *, share: float = 0.02, **changes: Any) -> CandidateTrial:
     """A candidate with that gain, known to ± share."""
     known: dict[str, Any] = {"workers": 2, "depth": 4, "more_bytes": 0, "data": SAME}
-    return Candidate(
+    return CandidateTrial(
         name=name,
         baseline=about(STEP_S),
         step=about(STEP_S / gain),
@@ -34,12 +34,12 @@ def tried(name: str, gain: float, *, share: float = 0.02, **changes: Any) -> Can
     )
 
 
-def given(*candidates: Candidate, workers: int = 2) -> Profile:
+def given(*candidates: CandidateTrial, workers: int = 2) -> Profile:
     whole = profile(real=STEP_S, device=0.05, wait=0.1, loader=0.15, cpu=0.1, workers=workers)
     return msgspec.structs.replace(whole, candidates=candidates)
 
 
-def found(*candidates: Candidate, workers: int = 2) -> Tryout:
+def found(*candidates: CandidateTrial, workers: int = 2) -> Tryout:
     result = tryout(given(*candidates, workers=workers))
     assert result is not None
     return result
@@ -113,7 +113,7 @@ def test_the_memory_is_that_of_workers_ready_batches_and_what_is_kept() -> None:
 
 
 def test_nothing_that_could_be_tried_is_said_with_the_reasons() -> None:
-    result = found(Candidate(name="workers=4", skipped="an iterable data set"))
+    result = found(CandidateTrial(name="workers=4", skipped="an iterable data set"))
     assert result.pick == ""
     assert result.baseline_s is None
     assert result.rows[0].skipped == "an iterable data set"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import threading
@@ -9,11 +10,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import stoker
 from stoker.errors import InputError, LoaderError
+from stoker.loader import dataloader
 from stoker.loader.gil import Verdict
 
 PATIENCE_S = 5.0
@@ -274,39 +277,11 @@ def test_random_streams_are_left_where_torchs_loader_leaves_them(kind: str, is_o
 def test_an_iterable_data_set_goes_torchs_way() -> None:
     loader = stoker.DataLoader(Stream(), batch_size=4)
     assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert loader.verdict == "torch's own way, no workers: an iterable data set"
 
 
 class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
     def __iter__(self) -> Iterator[int]:
         return iter(range(10))
-
-
-@pytest.mark.parametrize(
-    ("data", "settings", "why"),
-    [
-        (Stream(), {"batch_size": 4}, "an iterable data set"),
-        (Squares(), {"batch_size": None}, "batch_size=None, single samples"),
-        (Squares(), {"batch_size": 5, "in_order": False}, "in_order=False"),
-        (Squares(), {"batch_size": 5, "in_order": False, "mode": "processes"}, "in_order=False"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_stays_torchs_own_is_said_to_be(data: Any, settings: dict[str, Any], why: str) -> None:
-    loader = stoker.DataLoader(data, num_workers=1, **settings)
-    assert loader.verdict == f"torch's own worker processes: {why}"
-    running = iter(loader)
-    assert type(running) is torch.utils.data.dataloader._MultiProcessingDataLoaderIter
-    running._shutdown_workers()
-    loader = stoker.DataLoader(data, num_workers=0, **(settings | {"in_order": True}))
-    if why != "in_order=False":
-        assert loader.verdict == f"torch's own way, no workers: {why}"
-
-
-def test_processes_without_workers_are_torchs_own_way() -> None:
-    loader = stoker.DataLoader(Squares(), batch_size=5, mode="processes")
-    assert loader.verdict == "torch's own way, no workers: num_workers=0"
-    assert type(iter(loader)) is torch.utils.data.dataloader._SingleProcessDataLoaderIter
 
 
 def test_threads_that_are_asked_for_deliver_in_order_whatever_else_is_said() -> None:
@@ -317,6 +292,160 @@ def test_threads_that_are_asked_for_deliver_in_order_whatever_else_is_said() -> 
     assert loader.verdict == "threads: as it was asked for"
 
 
-def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(InputError, match="mode='fast'"):
-        stoker.DataLoader(Squares(), mode="fast")  # type: ignore[arg-type]
+class Makers:
+    """Who made a sample: the process, and whether it was its main thread."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> tuple[int, bool]:
+        return os.getpid(), threading.current_thread() is threading.main_thread()
+
+
+class MakersTogether:
+    def __len__(self) -> int:
+        return 16
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[int, bool]]:
+        return [Makers()[index] for index in indices]
+
+
+class MakersAsStream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    def __iter__(self) -> Iterator[tuple[int, bool]]:
+        return (Makers()[index] for index in range(16))
+
+
+def begin(worker: int) -> None:
+    """A worker_init_fn."""
+
+
+IN_THE_LOOP = "no worker: samples are made in the loop itself, as num_workers=0"
+FREE = "whole batches go to whichever worker is free"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "settings", "sentence"),
+    [
+        (Makers, {}, f"threads: one, as num_workers=0{dataloader._ONE_THREAD}"),
+        (Makers, {"num_workers": 1}, f"threads: one, as num_workers=1{dataloader._ONE_THREAD}"),
+        (Makers, {"mode": "threads"}, "threads: one, as num_workers=0"),
+        (Makers, {"mode": "threads", "num_workers": 2}, "threads: as it was asked for"),
+        (Makers, {"mode": "processes"}, IN_THE_LOOP),
+        (
+            Makers,
+            {"mode": "processes", "num_workers": 1, "collate_fn": list},
+            f"processes: as it was asked for; {FREE}",
+        ),
+        (
+            Makers,
+            {"mode": "processes", "num_workers": 1, "in_order": False},
+            "processes: as it was asked for; torch's own",
+        ),
+        (
+            Makers,
+            {"num_workers": 1, "in_order": False},
+            "processes: needed for in_order=False; torch's own",
+        ),
+        (Makers, {"in_order": False}, f"threads: one, as num_workers=0{dataloader._ONE_THREAD}"),
+        (Makers, {"worker_init_fn": begin}, IN_THE_LOOP),
+        (
+            Makers,
+            {"worker_init_fn": begin, "num_workers": 1, "mode": "threads", "collate_fn": list},
+            f"processes: needed for worker_init_fn; {FREE}",
+        ),
+        (Makers, {"batch_size": None}, IN_THE_LOOP),
+        (
+            Makers,
+            {"batch_size": None, "num_workers": 1, "mode": "threads"},
+            "processes: needed for batch_size=None; torch's own",
+        ),
+        (MakersTogether, {}, IN_THE_LOOP),
+        (
+            MakersTogether,
+            {"num_workers": 1},
+            f"processes: the data set gives whole batches only; {FREE}",
+        ),
+        (MakersAsStream, {}, IN_THE_LOOP),
+        (
+            MakersAsStream,
+            {"num_workers": 1, "mode": "threads"},
+            "processes: a stream divides itself among them; torch's own",
+        ),
+    ],
+    ids=str,
+)
+def test_the_verdict_says_who_makes_the_samples_and_why(
+    dataset: type, settings: dict[str, Any], sentence: str
+) -> None:
+    loader = stoker.DataLoader(dataset(), **{"batch_size": 4, "collate_fn": list, **settings})
+    loader._verdict.cores = 2
+    samples = list(loader)
+    assert loader.verdict == sentence
+    if settings.get("batch_size", 4):
+        samples = [sample for batch in samples for sample in batch]
+    assert len(samples) == 16
+    makers = {(process == os.getpid(), is_main) for process, is_main in samples}
+    told = {"no worker": (True, True), "threads": (True, False), "processes": (False, True)}
+    assert makers == {told[sentence.partition(":")[0]]}
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_a_copy_with_other_workers_says_what_is_true_of_it(kind: str) -> None:
+    loader = stoker.DataLoader(Makers(), 2, num_workers=2)
+    loader._verdict = Decided(kind)
+    list(loader)
+    other = copy.copy(loader)
+    object.__setattr__(other, "num_workers", 0)
+    assert len(list(other)) == 8
+    expected = IN_THE_LOOP if kind == "processes" else "threads: one, as num_workers=0"
+    assert other.verdict == expected
+
+
+class NoLength:
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class NoSamples:
+    def __len__(self) -> int:
+        return 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"mode": "fast"}, "mode='fast'"),
+        ({"num_workers": 1.5}, r"num_workers=1\.5"),
+        ({"num_workers": 2, "prefetch_factor": 0}, "prefetch_factor=0"),
+        ({"num_workers": 2, "prefetch_factor": 1.5}, r"prefetch_factor=1\.5"),
+        ({"collate_fn": 3}, "collate_fn=3"),
+        ({"num_workers": 2, "worker_init_fn": 3}, "worker_init_fn=3"),
+        ({"generator": 3}, "generator=3"),
+        ({"sampler": 3}, "sampler=3"),
+        ({"batch_sampler": 3}, "batch_sampler=3"),
+        ({"mode": "processes", "timeout": 5}, "timeout=5"),
+        ({"dataset": NoLength()}, "from a NoLength: it has no __len__"),
+        ({"dataset": NoSamples()}, "from a NoSamples: it has no __getitem__"),
+    ],
+    ids=str,
+)
+def test_what_no_pass_could_begin_with_is_refused_at_once(
+    settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InputError, match=rf"stoker.DataLoader cannot .*{named}") as refused:
+        stoker.DataLoader(**{"dataset": Squares(), **settings})
+    assert refused.value.looked_at and refused.value.run_next
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dataset": NoLength(), "sampler": range(4)},
+        {"dataset": NoLength(), "batch_sampler": [[0], [1], [2], [3]]},
+        {"dataset": [0, 1, 2, 3], "timeout": 5},
+        {"dataset": range(4), "num_workers": np.int64(1)},
+    ],
+    ids=str,
+)
+def test_what_can_begin_is_not_refused(settings: dict[str, Any]) -> None:
+    assert len(list(stoker.DataLoader(**settings))) == 4

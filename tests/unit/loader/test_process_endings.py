@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import stoker
 from stoker.errors import LoaderError
+from stoker.lifetime import is_alive
 from tests.unit.loader.samples import PATIENCE_S, Alike, children
 
 DEATH_S = 5.0  # as the documents promise
@@ -153,11 +155,47 @@ def test_a_run_that_is_ended_leaves_no_process_and_no_shared_memory(way: signal.
     assert shared_by([run.pid, *workers]) == []
 
 
-def is_alive(process: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except FileNotFoundError:
-        return False
+_HOLDING = """
+import os
+import stoker
+
+class Holding:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        print(os.getpid(), flush=True)
+        return sum(range(3_000_000_000))  # a minute in C, with the GIL held
+
+if __name__ == "__main__":
+    next(iter(stoker.DataLoader(Holding(), 1, num_workers=2, mode="processes")))
+"""
+
+
+def test_a_worker_that_holds_the_gil_ends_with_a_killed_run() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDING], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        try:
+            assert run.stdout is not None
+            workers = {int(run.stdout.readline()) for _ in range(2)}
+            assert len(workers) == 2
+            run.kill()
+            end = time.monotonic() + DEATH_S
+            while any(is_alive(worker) for worker in workers) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert not any(is_alive(worker) for worker in workers)
+        finally:
+            os.killpg(run.pid, signal.SIGKILL)
+
+
+def test_workers_that_another_thread_has_started_live_on_without_it() -> None:
+    begun: list[Any] = []
+    loader = stoker.DataLoader(Alike(), 5, num_workers=1, mode="processes")
+    starting = threading.Thread(target=lambda: begun.append(iter(loader)))
+    starting.start()
+    starting.join()
+    assert len(list(begun.pop())) == 8
 
 
 def test_a_forked_child_is_told_that_the_workers_are_not_its_own() -> None:

@@ -10,8 +10,8 @@ import pytest
 from stoker.pack import speed
 from stoker.pack.manifest import Transform
 from stoker.pack.plan import (
-    Candidate,
     Need,
+    PackCandidate,
     PackPlan,
     _choice,
     _first,
@@ -57,9 +57,9 @@ def test_the_forecast_size_is_what_the_pack_then_has(photos: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def candidate(tier: str, rate: float, size: float = 1e6, **more: object) -> Candidate:
+def candidate(tier: str, rate: float, size: float = 1e6, **more: object) -> PackCandidate:
     given: dict[str, object] = {"is_cached": True, "storage_samples_per_s": 1e6, **more}
-    return Candidate(
+    return PackCandidate(
         tier=tier,
         size=64,
         bytes=size,

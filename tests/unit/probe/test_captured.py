@@ -68,6 +68,7 @@ class Iterating:
 def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[Any] = []
     told: list[dict[str, Any]] = []
+    told_of: list[int] = []
 
     class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
         pass
@@ -77,7 +78,7 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         raise SystemExit
 
     monkeypatch.setattr(captured, "_pack", pack)
-    monkeypatch.setattr(captured.ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    monkeypatch.setattr(captured.lifetime, "end_with", told_of.append)
     monkeypatch.setattr(captured, "_capture", None)
     module = SimpleNamespace(
         DataLoader=Loader, _BaseDataLoaderIter=Iterating, _utils=torch.utils.data._utils
@@ -87,6 +88,7 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         options={
             "wanted": {"dataset": name, "samples": 8, "batch_size": 4},
             "patience": (64, 60.0),
+            "asked_by": 12,
         },
         write=lambda kind, **line: told.append({"kind": kind, **line}),
     )
@@ -96,6 +98,7 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         next(iter(Loader(dataset, batch_size=size)))
     with pytest.raises(SystemExit):
         iter(Loader(train, batch_size=4))
+    assert told_of == [12]
     assert packed == [(train, f"{name}, 8 samples, batches of 4")]
     assert told == [
         {"kind": "passed", "loader": f"{name}, 6 samples, batches of 4"},
@@ -201,7 +204,7 @@ def test_a_termination_waits_for_all_to_be_cleaned_up(
         with pytest.raises(SystemExit) as ended:
             packed_by([whole], tmp_path, monkeypatch)
         with pytest.raises(SystemExit):
-            monkeypatch.setattr(launch, "environment", lambda *_: terminated() or {})
+            monkeypatch.setattr(launch, "environment", lambda *_, **__: terminated() or {})
             packed_by([], tmp_path, monkeypatch)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from stoker.loader.augmenting import Augment, augmented
-from stoker.loader.processes.course import Course, Desk
 from stoker.loader.processes.making import OfBatches
+from stoker.loader.processes.passes import Desk, Pass
 from stoker.loader.processes.pool import Pool
 from stoker.loader.processes.ways import Ways
 from stoker.loader.processes.worker import Job
@@ -46,11 +46,11 @@ class Augmenters:
 
     def changed(
         self, batches: Iterator[Any], epoch: int, owner: object
-    ) -> tuple[Course, Callable[[], Any]]:
+    ) -> tuple[Pass, Callable[[], Any]]:
         """The batches as `augment` makes them, in their order, and what gives the workers back.
 
         That is called when the pass is over and nobody is asking for its batches; also by itself
-        when the course is forgotten, which follows when a loop forgets its pass, the `owner`.
+        when the batches are forgotten, which follows when a loop forgets its pass, the `owner`.
         """
         desk = self._given_back()
         if desk is None or desk.pool.is_closed or desk.pool.process != os.getpid():
@@ -58,11 +58,11 @@ class Augmenters:
             ways = Ways(self._workers, is_free=True)
             desk = Desk(pool, ways, _BATCHES_A_WORKER * self._workers, self._watchdog_s)
         # `map` keeps no batch that it has handed on; a generator would.
-        course = Course(desk, ((epoch, batch) for batch in batches), has_keys=False)
+        running = Pass(desk, ((epoch, batch) for batch in batches), has_keys=False)
         self._pass = weakref.ref(owner)
-        give_back = weakref.finalize(course, _give_back, desk, course.under_way, self._kept)
+        give_back = weakref.finalize(running, _give_back, desk, running.under_way, self._kept)
         give_back.atexit = False
-        return course, give_back
+        return running, give_back
 
     def _given_back(self) -> Desk | None:
         # A loop that has just been left: its thread is at its last batch.

@@ -10,8 +10,8 @@ from torch.utils.data import IterableDataset, MapDataPipe
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker.loader.feed import FeedIterator
-from stoker.loader.processes.course import Course, Desk
 from stoker.loader.processes.making import OfDataset
+from stoker.loader.processes.passes import Desk, Pass
 from stoker.loader.processes.pool import Pool
 from stoker.loader.processes.ways import Ways
 from stoker.loader.processes.worker import Job
@@ -34,17 +34,6 @@ def is_ours(loader: Any) -> bool:
     )
 
 
-def why_torchs(loader: Any) -> str:
-    """Why a loader's batches stay torch's own."""
-    if isinstance(loader.dataset, IterableDataset):
-        return "an iterable data set"
-    if isinstance(loader.dataset, MapDataPipe):
-        return "a data pipe"
-    if loader.batch_sampler is None:
-        return "batch_size=None, single samples"
-    return "in_order=False" if loader.num_workers else "num_workers=0"
-
-
 def desk_of(loader: Any, base_seed: int, ways: Ways) -> Desk:
     """Start a loader's workers."""
     job = Job(OfDataset(loader.dataset, loader.collate_fn), base_seed, loader.worker_init_fn)
@@ -59,7 +48,7 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
     Of torch's class, because whoever follows a loader follows that.
     """
 
-    _batches: Iterator[Any]  # the course's, or those that a thread has pinned
+    _batches: Iterator[Any]  # the pass's, or those that a thread has pinned
 
     def __init__(self, loader: Any, ways: Ways) -> None:
         super().__init__(loader)
@@ -78,25 +67,25 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
         batches = self._batches
         _end(self._desk, batches)
         if isinstance(batches, FeedIterator):
-            # Those that lay ready went with the thread; the course tells a loop that wants more.
-            self._course.is_cut = batches.tally.batches < self._course.begun
-            self._batches = self._course
+            # Those that lay ready went with the thread; the pass tells a loop that wants more.
+            self._pass.is_cut = batches.tally.batches < self._pass.begun
+            self._batches = self._pass
 
     def _begin(self, loader: Any) -> None:
         self._desk = desk_of(loader, self._base_seed, self._ways)
         self._start()
 
     def _start(self) -> None:
-        self._course = Course(self._desk, self._sampler_iter)
-        self._course.send()  # now, as torch does: the sampler's draws are made in the same order
-        self._batches = _pinned(self._course, self._pin_memory)
+        self._pass = Pass(self._desk, self._sampler_iter)
+        self._pass.send()  # now, as torch does: the sampler's draws are made in the same order
+        self._batches = _pinned(self._pass, self._pin_memory)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """The next pass of persistent workers; torch's loader calls it."""
         super()._reset(loader, first_iter)
         if isinstance(self._batches, FeedIterator):
             self._batches.close()
-        self._course.leave()
+        self._pass.leave()
         if self._desk.pool.is_closed:
             self._begin(loader)
         else:
@@ -117,7 +106,7 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
 
 def rest_of(loader: Any, desk: Desk, batches: Iterator[Any]) -> Iterator[Any]:
     """What is left of a pass that threads have begun, by the workers of that desk."""
-    made = _pinned(Course(desk, batches), loader.pin_memory and torch.cuda.is_available())
+    made = _pinned(Pass(desk, batches), loader.pin_memory and torch.cuda.is_available())
     try:
         yield from made
     finally:
@@ -145,5 +134,5 @@ def _end(desk: Desk, batches: Iterator[Any]) -> None:
     desk.close()
 
 
-def _pinned(course: Course, is_pinned: bool) -> Iterator[Any]:
-    return FeedIterator(course, _PinLane(), _PINNED_AHEAD) if is_pinned else course
+def _pinned(running: Pass, is_pinned: bool) -> Iterator[Any]:
+    return FeedIterator(running, _PinLane(), _PINNED_AHEAD) if is_pinned else running

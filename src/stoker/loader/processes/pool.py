@@ -73,7 +73,8 @@ class Pool:
                 (self._done.writer, False),
             )
         ]
-        seat = Seat(number, self.workers, theirs, *ends)
+        is_main = threading.current_thread() is threading.main_thread()
+        seat = Seat(number, self.workers, (self.process, is_main), theirs, *ends)
         child = context.Process(target=serve, args=(seat, job), daemon=True)
         try:
             child.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# A task costs some 10 µs on both sides: samples that take less than this come several at once.
+# A task costs some 15 µs on either side: samples that take less than this come several at once.
 _TASK_NS = 400_000
 # So that the last samples of a batch are shared too.
 _PARTS_A_WORKER = 4

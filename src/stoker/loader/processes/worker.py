@@ -1,6 +1,6 @@
 """A worker process: takes tasks as they come, and makes them, until it is told to end.
 
-It ends by itself when its parent is gone. Ctrl-C is the parent's: a terminal sends it to both.
+It ends with the process that started it. Ctrl-C is that one's: a terminal sends it to both.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from stoker import lifetime
 from stoker.loader.processes.block import Arena, Block, Bytes
 from stoker.loader.processes.board import WAITING, Board
 from stoker.loader.processes.carried import Place, get, put
@@ -27,17 +28,21 @@ from stoker.loader.processes.records import Kind, Record, read_one, write
 from stoker.loader.processes.rows import Layout, Rows, bytes_of
 from stoker.loader.processes.streams import Streams
 
-# How soon a worker is gone after its parent, however busy it is.
-_PARENT_S = 1.0
-# Comparing the generators takes some 30 µs: not after every sample.
+# How often it is looked whether the starter lives, where the kernel can't be asked to tell its end.
+_STARTER_S = 1.0
+# Comparing the generators takes 0.1 ms: not after every sample.
 _LOOK_NS = 20_000_000
 
 
 class Seat(NamedTuple):
-    """What a worker is given to talk with. `own`, `shared`: tasks for it, for any; `done`: ours."""
+    """What a worker is given to talk with. `own`, `shared`: tasks for it, for any; `done`: ours.
+
+    `starter`: the process that has the workers, and whether its main thread has started them.
+    """
 
     number: int
     workers: int
+    starter: tuple[int, bool]
     control: Connection
     own: Connection
     shared: Connection
@@ -55,14 +60,18 @@ class Job(NamedTuple):
 def serve(seat: Seat, job: Job) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    starter, is_by_main_thread = seat.starter
+    if is_by_main_thread:
+        lifetime.end_with(starter)
+    else:  # the kernel would kill this process with the thread
+        threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
     torch.set_num_threads(1)
     _Worker(seat, job).run()
 
 
-def _end_with_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_PARENT_S)
+def _end_with(starter: int) -> None:
+    while lifetime.is_alive(starter):
+        time.sleep(_STARTER_S)
     os._exit(1)
 
 

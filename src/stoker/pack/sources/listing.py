@@ -68,7 +68,7 @@ class Names(Protocol):
 
 
 class Listing(msgspec.Struct, kw_only=True):
-    """The samples of a source in its order, column by column, so that a million are 100 MB."""
+    """The samples of a source in its order, column by column: a million objects would be many."""
 
     kind: str
     location: str

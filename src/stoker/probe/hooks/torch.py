@@ -289,7 +289,7 @@ class TorchView:
         return bool(torch.is_grad_enabled()) and not torch.is_inference_mode_enabled()
 
     def has_optimizer(self) -> bool:
-        """True where an optimizer lives; goes through all objects, 50 ms in a big script."""
+        """True where an optimizer lives; goes through all objects: 30 ms with torch alone."""
         module = sys.modules.get("torch.optim.optimizer")
         # By type alone: asking an object for its class can run code of lazy proxies.
         return module is not None and any(

@@ -22,8 +22,8 @@ from stoker.stats import Spread, bootstrap, median_spread
 _STRETCHES = 24
 # For the change in time none is shorter, or a pause of the machine would look like one.
 _SHORTEST_STRETCH_S = 0.02
-# Readers in one process share Python's lock, about 15 µs a request. When they keep it this busy
-# together, it is the limit, although each of them seems to wait.
+# Readers in one process share Python's lock, for a while in each request. When they keep it this
+# busy together, it is the limit, although each of them seems to wait.
 _LOCK_BUSY = 0.8
 
 

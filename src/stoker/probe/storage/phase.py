@@ -31,7 +31,7 @@ _COLD_ENOUGH = 0.05
 _MOST_TRIES = 3
 # A first burst of this many requests a reader tells how many fill the time.
 _FIRST_ROUNDS = 3
-# Requests of one burst: they are evicted and looked up one by one before it, about 40 µs each.
+# Requests of one burst: they are evicted and looked up one by one before it, some 25 µs each.
 _MOST_REQUESTS = 1000
 
 
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
 
     seconds: float
     most_bytes: int
-    # Medians and rates of so many are within 2 % or so, on any store.
+    # One standard error of a mean is 4 % of the deviation of a request then, on any store.
     most_accesses: int = 600
 
 

@@ -22,8 +22,8 @@ _OWN_WORK_SHARE = 0.5
 _ONE_SERVED = math.sqrt(2)
 # A store that still gives half of what perfect scaling would at the last step up is still rising.
 _STILL_RISING = 0.5
-# A rate that fell below this share is another level. Production rates of a steady loader wander
-# by 10 to 20 % between stretches; allowances that run out take half and more.
+# A rate that fell below this share is another level. The rate of a
+# steady loader wanders by less between stretches; allowances that run out take more.
 _FALL = 0.7
 # From this many repeated points on, one that is low is no proof.
 _MANY_PAIRS = 3

@@ -19,10 +19,10 @@ from torch.utils.data._utils import worker as torchs
 
 import stoker
 from stoker.errors import LoaderError
-from stoker.loader.processes import course, iterators, making, pool, streams
+from stoker.loader.processes import iterators, making, passes, pool, streams
 from stoker.loader.processes.block import Block
-from stoker.loader.processes.course import Course, Desk
 from stoker.loader.processes.making import OfBatches
+from stoker.loader.processes.passes import Desk, Pass
 from stoker.loader.processes.pool import Pool
 from stoker.loader.processes.records import Kind, Record
 from stoker.loader.processes.rows import layout_of
@@ -60,7 +60,7 @@ def test_batches_that_fail_give_their_room_back(desk_for: Callable[..., Desk]) -
     desk = desk_for(failing)
     for number in range(2 * desk.depth + 2):
         with pytest.raises(ArithmeticError, match=str(number)):
-            next(Course(desk, iter([number]), has_keys=False))
+            next(Pass(desk, iter([number]), has_keys=False))
     assert len(desk.ring._blocks) == 1
 
 
@@ -74,11 +74,11 @@ class Unsendable:
 def test_inputs_that_cannot_be_sent_fail_in_their_place(desk_for: Callable[..., Desk]) -> None:
     desk = desk_for(same)
     for _ in range(2 * desk.depth + 2):
-        course = Course(desk, iter([1, 2, 3, Unsendable(), 5]), has_keys=False)
-        assert list(itertools.islice(course, 3)) == [1, 2, 3]
+        running = Pass(desk, iter([1, 2, 3, Unsendable(), 5]), has_keys=False)
+        assert list(itertools.islice(running, 3)) == [1, 2, 3]
         with pytest.raises(TypeError, match="not to be sent"):
-            next(course)
-        assert list(course) == []
+            next(running)
+        assert list(running) == []
     assert len(desk.ring._blocks) <= desk.depth + 1
 
 
@@ -95,11 +95,11 @@ def test_a_batch_without_a_file_for_it_fails_in_its_place(
         return fromfd(*arguments)
 
     monkeypatch.setattr(pool.socket, "fromfd", out_of_files)
-    running = Course(desk, iter(range(6)), has_keys=False)
+    running = Pass(desk, iter(range(6)), has_keys=False)
     assert next(running) == 0
     with pytest.raises(OSError, match="too many open files"):
         next(running)
-    assert list(Course(desk, iter(range(6)), has_keys=False)) == list(range(6))
+    assert list(Pass(desk, iter(range(6)), has_keys=False)) == list(range(6))
 
 
 def counted(samples: list[Any]) -> Any:
@@ -180,7 +180,7 @@ def test_blocks_for_a_worker_that_hangs_do_not_hold_the_loop(
     desk_for: Callable[..., Desk], tmp_path: Path
 ) -> None:
     desk = desk_for(until(tmp_path / "go"), patience_s=0.3, depth=1000)
-    running = Course(desk, iter(range(1000)), has_keys=False)
+    running = Pass(desk, iter(range(1000)), has_keys=False)
     running.send()  # all that its channel holds
     assert desk.is_broken and len(running.under_way) < 1000
     with pytest.raises(LoaderError, match="stage 'augment' has taken"):
@@ -194,8 +194,8 @@ def test_a_layout_is_announced_without_waiting_for_workers(
     """One that is at work for long does not listen, and its channel holds little."""
 
     desk = desk_for(until(tmp_path / "go"))
-    course = Course(desk, iter([0]), has_keys=False)
-    course.send()
+    running = Pass(desk, iter([0]), has_keys=False)
+    running.send()
     layout = layout_of([torch.zeros(3, 224, 224), *range(20_000)])
     assert layout is not None
     telling = threading.Thread(target=desk.pool.announce, args=(layout, PATIENCE_S), daemon=True)
@@ -205,7 +205,7 @@ def test_a_layout_is_announced_without_waiting_for_workers(
     (tmp_path / "go").touch()
     telling.join(PATIENCE_S)
     assert is_told
-    assert list(course) == [0]
+    assert list(running) == [0]
 
 
 def test_a_batch_is_read_once_and_a_layout_looked_for_once(
@@ -213,8 +213,8 @@ def test_a_batch_is_read_once_and_a_layout_looked_for_once(
 ) -> None:
     """Also where no layout ever comes, as with texts."""
     read = []
-    get = course.get
-    monkeypatch.setattr(course, "get", lambda *where: read.append(where[1]) or get(*where))
+    get = passes.get
+    monkeypatch.setattr(passes, "get", lambda *where: read.append(where[1]) or get(*where))
 
     def none(sample: Any) -> None:
         with (tmp_path / str(os.getpid())).open("a") as asked:

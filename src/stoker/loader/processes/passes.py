@@ -244,7 +244,7 @@ class Desk:
         return error
 
 
-class Course:
+class Pass:
     """The batches of one pass."""
 
     def __init__(self, desk: Desk, inputs: Iterator[Any], *, has_keys: bool = True) -> None:
@@ -256,7 +256,7 @@ class Course:
         self.under_way: deque[int] = deque()
         self._failed: Exception | None = None  # the sampler, or sending: raised in its place
 
-    def __iter__(self) -> Course:
+    def __iter__(self) -> Pass:
         return self
 
     def __next__(self) -> Any:

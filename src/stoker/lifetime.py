@@ -1,0 +1,39 @@
+"""How long a process lives: whether it still does, and how one ends with who has started it.
+
+Linux, standard library only: also runs in the processes of an examined script.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def end_with(starter: int) -> None:
+    """Have the kernel kill this process when its parent ends; at once where `starter` has ended.
+
+    starter: the process id of whoever has this process started, itself or by a launcher or a fork
+    server. It may be gone before the kernel is asked, and then no signal comes.
+
+    The kernel means the thread that has started this process: only where that is a main thread, it
+    lives as long as its process.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if not is_alive(starter):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    """False for a process that is gone, or that has ended and was not waited for yet."""
+    try:
+        if not Path("/proc/self").exists():
+            os.kill(pid, 0)  # sends nothing
+            return True
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state != "Z"
