@@ -8,23 +8,41 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with(starter: int) -> None:
+def end_with(starter: int, namespace: str = "") -> None:
     """Have the kernel kill this process when its parent ends; at once where `starter` has ended.
 
     starter: the process id of whoever has this process started, itself or by a launcher or a fork
-    server. It may be gone before the kernel is asked, and then no signal comes.
+    server. It may be gone before the kernel is asked, and then no signal comes. namespace: its
+    `pid_namespace()`, where that may be another one, in which its id means nothing here.
 
-    The kernel means the thread that has started this process: only where that is a main thread, it
-    lives as long as its process.
+    The kernel means the thread that has started this process: only where that is a main thread
+    (`is_main_thread`), it lives as long as its process.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if not is_alive(starter):
+    if namespace in ("", pid_namespace()) and not is_alive(starter):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pid_namespace() -> str:
+    """Which processes this one sees; "" where that can't be told."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def is_main_thread() -> bool:
+    """True in the thread that lives as long as its process, as the kernel sees it.
+
+    Python's main thread is the one that has begun Python, which a program may do in any.
+    """
+    return threading.get_native_id() == os.getpid()
 
 
 def is_alive(pid: int) -> bool:

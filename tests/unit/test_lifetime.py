@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -65,6 +66,23 @@ def test_a_process_whose_starter_is_gone_already_ends_at_once() -> None:
         [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=False
     )
     assert (told.returncode, told.stdout) == (-signal.SIGKILL, b"")
+
+
+def test_a_starter_in_another_namespace_is_not_looked_for() -> None:
+    code = f"from stoker import lifetime; lifetime.end_with({ended()}, 'pid:[1]'); print('lives')"
+    told = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=False
+    )
+    assert (told.returncode, told.stdout) == (0, b"lives\n")
+    assert lifetime.pid_namespace().startswith("pid:[")
+
+
+def test_the_main_thread_is_the_kernels() -> None:
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(lifetime.is_main_thread()))
+    thread.start()
+    thread.join()
+    assert lifetime.is_main_thread() and seen == [False]
 
 
 def test_who_has_ended_and_was_not_waited_for_is_not_alive() -> None:

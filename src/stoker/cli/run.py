@@ -11,6 +11,7 @@ import argparse
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -111,12 +112,19 @@ def run(args: argparse.Namespace) -> int:
         return _show(args.call, requests)
     variables: dict[str, str] = {}
     if requests:
-        if path is not None:  # of the processes to come the first with loaders writes it
-            Path(path).unlink(missing_ok=True)
+        if path is not None:
+            _forget(Path(path))
         variables = _environment(requests, diagnosis, path, args)
     else:
         _tell("nothing is applied, the script runs as it is", is_quiet=args.quiet)
     return _become(command, variables)
+
+
+def _forget(path: Path) -> None:
+    """What an earlier run has left is no account of this one; a pipe or a device is no file."""
+    if path.is_file():
+        with suppress(OSError):
+            path.resolve().unlink()
 
 
 def _refuse_contradictions(args: argparse.Namespace, requests: tuple[Request, ...]) -> None:

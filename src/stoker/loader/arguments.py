@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset, SequentialSampler
+from torch.utils.data import Dataset, IterableDataset, SequentialSampler, Subset
 
 from stoker.errors import InputError
 from stoker.loader.settings import check
@@ -49,9 +49,19 @@ def check_arguments(loader: Any, *, has_threads: bool) -> None:
         _check_samples(loader)
 
 
+def gives_samples(dataset: Any) -> bool:
+    """False for a data set that has no samples, or gives them by whole batches alone.
+
+    torch's Dataset has a `__getitem__` that only raises, and a Subset has what it is made of.
+    """
+    while type(dataset) is Subset:
+        dataset = dataset.dataset
+    return getattr(type(dataset), "__getitem__", None) not in (None, Dataset.__getitem__)
+
+
 def _check_samples(loader: Any) -> None:
     dataset = loader.dataset
-    if not (_has(dataset, "__getitem__") or hasattr(dataset, "__getitems__")):
+    if not (gives_samples(dataset) or hasattr(dataset, "__getitems__")):
         raise _no_dataset(dataset, "no __getitem__, and so no samples", "give it one")
     order = getattr(loader._index_sampler, "sampler", loader._index_sampler)
     if type(order) is SequentialSampler and not _has(order.data_source, "__len__"):

@@ -20,7 +20,7 @@ from torch.utils.data import IterableDataset
 
 from stoker.errors import LoaderError
 from stoker.loader.activity import Activity
-from stoker.loader.arguments import check_arguments, check_mode
+from stoker.loader.arguments import check_arguments, check_mode, gives_samples
 from stoker.loader.endings import end_with
 from stoker.loader.engine import Engine, Fill
 from stoker.loader.gil import Verdict
@@ -28,7 +28,7 @@ from stoker.loader.objects import ITEM, ObjectSlots
 from stoker.loader.order import Indices
 from stoker.loader.pace import Limits, Pace
 from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of
-from stoker.loader.processes.passes import Desk
+from stoker.loader.processes.passes import Pass
 from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
 
@@ -176,7 +176,7 @@ class _FindingOut:
         first: tuple[_Turn, ...] = ((2, lambda _: None),)
         self._turns = itertools.chain(first, itertools.cycle(pair))
         self._rest: Iterator[Any] | None = None  # once it is known who makes it
-        self._desk: Desk | None = None
+        self._pass: Pass | None = None  # where processes do
 
     def __iter__(self) -> _FindingOut:
         return self
@@ -190,12 +190,14 @@ class _FindingOut:
     @property
     def is_at_rest(self) -> bool:
         """True while no thread has anything to do."""
+        if self._pass is not None:
+            return bool(self._loader.pin_memory) or self._pass.is_at_rest
         return bool(getattr(self._rest, "is_at_rest", True))
 
     @property
     def _workers(self) -> list[Any]:
         """By torch's name, as those of `Processes`."""
-        return self._desk.pool.children if self._desk is not None else []
+        return self._pass.desk.pool.children if self._pass is not None else []
 
     def _tried(self) -> Any:
         threads, note = next(self._turns)
@@ -213,8 +215,8 @@ class _FindingOut:
         if self._verdict.stays:
             threads: int = self._loader.num_workers
             return _Threaded(self._loader, self._batches, threads)
-        self._desk = desk_of(self._loader, self._seed, self._ways)
-        return rest_of(self._loader, self._desk, self._batches)
+        self._pass = Pass(desk_of(self._loader, self._seed, self._ways), self._batches)
+        return rest_of(self._loader, self._pass)
 
 
 def _no_threads(loader: DataLoader, mode: Mode) -> str:
@@ -223,7 +225,7 @@ def _no_threads(loader: DataLoader, mode: Mode) -> str:
         return "a stream divides itself among them"
     if loader.batch_sampler is None:
         return "needed for batch_size=None"
-    if not hasattr(type(loader.dataset), "__getitem__"):
+    if not gives_samples(loader.dataset):
         return "the data set gives whole batches only"
     if loader.worker_init_fn is not None:
         return "needed for worker_init_fn"

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from stoker import errors
+from stoker import errors, lifetime
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.pack.build import Progress
 from stoker.pack.errand import Errand, Summary
@@ -128,7 +128,7 @@ class _Run:
             "wanted": wanted._asdict(),
             "errand": msgspec.to_builtins(errand),
             "patience": (MOST_BATCHES, PATIENCE_S),
-            "asked_by": os.getpid(),
+            "asked_by": (os.getpid(), lifetime.pid_namespace()),
         }
         child = launch.start(
             prepared, self._folder, options, cwd=script.cwd, stdin=subprocess.DEVNULL

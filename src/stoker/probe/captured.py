@@ -75,7 +75,8 @@ class _Others:
         if loader is None:
             return
         self.batches[loader] = self.batches.get(loader, 0) + 1
-        self.seconds += now - self._latest.get(loader, now)
+        # An evaluation between two batches is no time of this loader's.
+        self.seconds += min(now - self._latest.get(loader, now), self._patience_s / 4)
         self._latest[loader] = now
 
     @property
@@ -147,7 +148,7 @@ def install(session: Session, module: ModuleType) -> None:
     """Stand before the loaders of the just imported `torch.utils.data.dataloader`."""
     global _capture
     # Whoever asked may be killed: nobody would wait for the pack.
-    lifetime.end_with(session.options["asked_by"])
+    lifetime.end_with(*session.options["asked_by"])
     _capture = Capture(session, module)
     _capture.stand_before(module.DataLoader, module._BaseDataLoaderIter)
 

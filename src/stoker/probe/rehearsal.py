@@ -100,6 +100,7 @@ class Rehearsal:
         """
         self._loader = loader
         self._workers = worker_count(loader)
+        self._verdicts: dict[int, Any] = {}
         self._beside = beside
         self._position = served + _LEAP
         self._session = session
@@ -308,6 +309,7 @@ class Rehearsal:
             duty=_DUTIES.get(what, ""),
             beside=self._sides_beside(what, workers),
             in_line=what == "S" and not workers and bool(threads_of(self._loader)),
+            verdicts=self._verdicts,
         )
         side.settle()
         if not is_own:
@@ -328,6 +330,7 @@ class Rehearsal:
                 start=self._start(loader),
                 duty=_DUTIES.get(what, ""),
                 in_line=what == "S" and not workers and bool(threads_of(loader)),
+                verdicts=self._verdicts,
             )
             for loader in (self._beside if what != "V" else ())
         ]

@@ -158,9 +158,11 @@ class SideLoader:
         duty: str = "",
         beside: Sequence[SideLoader] = (),
         in_line: bool = False,
+        verdicts: dict[int, Any] | None = None,
     ) -> None:
         """`duty`: what workers do beside, see `WorkerStart`. `in_line`: no workers of any kind.
 
+        `verdicts`: what loaders that find out how they make samples have found out, by their ids.
         Each of `beside` gives a batch for every batch of this one, before it.
         """
         self.workers = workers
@@ -172,7 +174,12 @@ class SideLoader:
         self._depth = workers * int(loader.prefetch_factor or 2)
         starter = WorkerStart(loader.worker_init_fn, session.folder, duty=duty)
         self._loader = self._twin(loader, starter, workers, start)
+        if verdicts is not None and workers >= 2 and hasattr(loader, "_verdict_with"):
+            # Found out once for all numbers: it takes some batches, and is to be the same for all.
+            verdict = verdicts.setdefault(id(loader), self._loader._verdict)
+            object.__setattr__(self._loader, "_verdict", verdict)
         self._in_line = in_line
+        self._order: Any = None  # the sampler, behind those that are drawn from it
         self._drawn: Drawn | None = None
         self._iterator: Any = None
 
@@ -244,8 +251,12 @@ class SideLoader:
                 self._iterator = torchs._get_iterator(self._loader)
                 return
             if self.is_threaded:
-                self._drawn = Drawn(self._loader.batch_sampler)
-                self._drawn.draw(self._depth + 1)
+                if self._order is None:
+                    self._order = self._loader.batch_sampler
+                self._drawn = Drawn(self._order)
+                # One thread makes batches ahead also where no worker is asked for.
+                ahead = worker_count(self._loader) * int(self._loader.prefetch_factor or 2)
+                self._drawn.draw(ahead + 1)
                 object.__setattr__(self._loader, "batch_sampler", self._drawn)
             self._iterator = self._loader._get_iterator()
 

@@ -153,9 +153,14 @@ class Ledger:
             "script": sys.argv,
             "loaders": [account.as_record() for account in self._accounts],
         }
+        text = json.dumps(record, indent=2) + "\n"
+        path = path.resolve()  # a link stays one
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            if path.exists() and not path.is_file():  # a pipe or a device is written to
+                path.write_text(text, encoding="utf-8")
+                return
+            part.write_text(text, encoding="utf-8")
             part.replace(path)
         except OSError as error:
             write_line(f"the account can't be written to {path}: {error.strerror}")

@@ -11,10 +11,10 @@ import itertools
 import multiprocessing
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stoker import lifetime
 from stoker.remedy.indices import Indices, Tap
 from stoker.remedy.settings import Settings
 from stoker.remedy.staging import HELD, Early, Fed
@@ -49,8 +49,7 @@ class Supply:
             base = torch.Generator().manual_seed(seed)
         _set(loader, "generator", base)
         if isinstance(loader.worker_init_fn, WorkerSetup):
-            is_main = threading.current_thread() is threading.main_thread()
-            loader.worker_init_fn.starter = os.getpid() if is_main else None
+            loader.worker_init_fn.starter = os.getpid() if lifetime.is_main_thread() else None
         try:
             made = self._iterate(loader)
         finally:

@@ -218,3 +218,14 @@ def test_a_diagnosis_of_another_module_is_refused(
     err = capsys.readouterr().err
     assert "this is -m json.tool" in err
     assert "next: stoker doctor --json diagnosis.json -m json.tool\n" in err
+
+
+def test_an_earlier_account_is_forgotten_and_a_device_is_left(script: Path) -> None:
+    earlier, pipe = script.parent / "account.json", script.parent / "pipe"
+    earlier.write_text("{}")
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for path in (earlier, pipe):
+        started("--apply", "overlap=2", "--json", str(path), "train.py")
+    os.close(reader)
+    assert not earlier.exists() and pipe.is_fifo()

@@ -310,6 +310,16 @@ class MakersTogether:
         return [Makers()[index] for index in indices]
 
 
+class MakersTogetherOfTorch(torch.utils.data.Dataset[Any]):
+    """torch's class has a `__getitem__` that only raises."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[int, bool]]:
+        return [Makers()[index] for index in indices]
+
+
 class MakersAsStream(torch.utils.data.IterableDataset):  # type: ignore[misc]
     def __iter__(self) -> Iterator[tuple[int, bool]]:
         return (Makers()[index] for index in range(16))
@@ -365,6 +375,12 @@ FREE = "whole batches go to whichever worker is free"
             {"num_workers": 1},
             f"processes: the data set gives whole batches only; {FREE}",
         ),
+        (MakersTogetherOfTorch, {}, IN_THE_LOOP),
+        (
+            MakersTogetherOfTorch,
+            {"num_workers": 1},
+            f"processes: the data set gives whole batches only; {FREE}",
+        ),
         (MakersAsStream, {}, IN_THE_LOOP),
         (
             MakersAsStream,
@@ -378,7 +394,8 @@ def test_the_verdict_says_who_makes_the_samples_and_why(
     dataset: type, settings: dict[str, Any], sentence: str
 ) -> None:
     loader = stoker.DataLoader(dataset(), **{"batch_size": 4, "collate_fn": list, **settings})
-    loader._verdict.cores = 2
+    if settings.get("mode") != "threads":
+        loader._verdict = Verdict(cores=2)  # also where the tests own one core
     samples = list(loader)
     assert loader.verdict == sentence
     if settings.get("batch_size", 4):
@@ -387,6 +404,11 @@ def test_the_verdict_says_who_makes_the_samples_and_why(
     makers = {(process == os.getpid(), is_main) for process, is_main in samples}
     told = {"no worker": (True, True), "threads": (True, False), "processes": (False, True)}
     assert makers == {told[sentence.partition(":")[0]]}
+
+
+def test_a_subset_of_whole_batches_gives_whole_batches() -> None:
+    subset = torch.utils.data.Subset(MakersTogetherOfTorch(), range(4))
+    assert len(list(stoker.DataLoader(subset, batch_size=2))) == 2
 
 
 @pytest.mark.parametrize("kind", ["threads", "processes"])
@@ -411,6 +433,11 @@ class NoSamples:
         return 4
 
 
+class NoSamplesOfTorch(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 4
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -426,6 +453,7 @@ class NoSamples:
         ({"mode": "processes", "timeout": 5}, "timeout=5"),
         ({"dataset": NoLength()}, "from a NoLength: it has no __len__"),
         ({"dataset": NoSamples()}, "from a NoSamples: it has no __getitem__"),
+        ({"dataset": NoSamplesOfTorch()}, "from a NoSamplesOfTorch: it has no __getitem__"),
     ],
     ids=str,
 )

@@ -88,7 +88,7 @@ def test_validation_of_the_same_class_is_passed_by(monkeypatch: pytest.MonkeyPat
         options={
             "wanted": {"dataset": name, "samples": 8, "batch_size": 4},
             "patience": (64, 60.0),
-            "asked_by": 12,
+            "asked_by": (12,),
         },
         write=lambda kind, **line: told.append({"kind": kind, **line}),
     )
@@ -117,16 +117,19 @@ def test_other_loaders_are_enough_after_many_batches_and_a_long_time() -> None:
     others.gave_batch(passes[1], 100.0)
     assert not others.are_enough and others.seconds == pytest.approx(0.2)
     others.begins(passes[2], train)  # epochs of one batch
-    others.gave_batch(passes[2], 109.0)
-    assert not others.are_enough
+    others.gave_batch(passes[2], 102.0)
+    others.gave_batch(passes[2], 202.0)  # an evaluation between two batches
+    assert not others.are_enough and others.seconds == pytest.approx(0.2 + 2.0 + 2.5)
     others.gave_batch(Iterating(), 150.0)  # of a loop without gradients
-    others.gave_batch(passes[2], 110.0)
+    for now in (204.0, 206.0, 208.0):
+        assert not others.are_enough
+        others.gave_batch(passes[2], now)
     assert others.are_enough
-    assert others.batches == {statistics: 3, train: 3}
-    few = captured._Others(4, 10.0)
+    assert others.batches == {statistics: 3, train: 6}
+    few = captured._Others(40, 10.0)
     few.begins(passes[0], train)
-    for now in (0.0, 50.0, 100.0):
-        few.gave_batch(passes[0], now)
+    for now in range(20):
+        few.gave_batch(passes[0], float(now))
     assert not few.are_enough
 
 

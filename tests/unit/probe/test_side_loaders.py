@@ -66,9 +66,11 @@ def test_a_drain_of_threads_leaves_no_thread_and_no_random_number_moved(session:
     before = random.getstate(), torch.get_rng_state()
 
     alone = rehearsal.drain("L", 2, batches=20, limit_s=1.0)
-    time.sleep(0.05)  # its queue fills again
+    end = time.monotonic() + 5.0
+    while not rehearsal._own._iterator.is_at_rest and time.monotonic() < end:
+        time.sleep(0.01)  # its queue fills again
     assert before[0] == random.getstate() and torch.equal(before[1], torch.get_rng_state())
-    assert 0.0005 < sum(alone) / len(alone) < 0.02
+    assert len(alone) >= 20 and sum(alone) / len(alone) > 0.0005
     assert rehearsal.drain("N", 2, batches=20, limit_s=1.0)
     assert rehearsal.drain("S", 2, batches=4, limit_s=1.0)
     assert len(loading_threads()) == 2, "only those of leg L are kept"
@@ -105,6 +107,39 @@ def test_another_number_of_workers_finds_out_for_itself(session: Session) -> Non
     side.open()
     assert side.take().shape == (2, 4)
     side.close()
+
+
+def test_it_is_found_out_once_for_all_numbers(session: Session) -> None:
+    given = loader(num_workers=1, mode="auto")
+    given._verdict = Verdict(cores=2)
+    rehearsal = Rehearsal(given, session, torch.zeros(2, 4), served=1)
+    sides = [rehearsal._side("L", workers)[0] for workers in (2, 4)]
+    assert sides[0]._loader._verdict is sides[1]._loader._verdict
+    assert sides[1]._loader._verdict.stays is not None
+    rehearsal.close()
+
+
+def test_one_that_goes_along_without_workers_gives_batch_after_batch(session: Session) -> None:
+    beside = SideLoader(loader(num_workers=2), session, workers=0)
+    main = torch.utils.data.DataLoader(Numbers(), batch_sampler=Drawing(), num_workers=0)
+    side = SideLoader(main, session, workers=0, beside=[beside])
+    side.open()
+    for _ in range(12):
+        side.take()
+    assert beside.taken == 12
+    side.close()
+
+
+def test_worker_processes_are_at_rest_when_what_was_asked_for_is_made(session: Session) -> None:
+    given = loader(mode="processes", num_workers=1)
+    running = iter(given)
+    next(running)
+    end = time.monotonic() + 20.0
+    while not running.is_at_rest and time.monotonic() < end:
+        time.sleep(0.01)
+    assert running.is_at_rest
+    assert all(running._desk.is_ready(number) for number in running._pass.under_way)
+    running._shutdown_workers()
 
 
 def test_one_that_has_found_processes_is_one_thread_with_fewer_than_two(session: Session) -> None:

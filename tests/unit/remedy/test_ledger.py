@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,20 @@ def test_a_launcher_without_loaders_leaves_the_account_of_its_ranks(tmp_path: Pa
         ledger.close()
         assert path.exists()
     assert [one["loader"] for one in json.loads(path.read_text())["loaders"]] == ["Photos"]
+
+
+def test_a_pipe_is_written_to_and_a_link_stays_one(tmp_path: Path) -> None:
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link.json", tmp_path / "file.json"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for path in (pipe, link):
+            ledger = Ledger(is_quiet=True, json_path=str(path), script=None)
+            ledger.open(LoaderAccount("Photos"))
+            ledger.close()
+        told = os.read(reader, 65_536)
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and link.is_symlink()
+    assert json.loads(told) == json.loads(file.read_text())

@@ -62,6 +62,11 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
         """By torch's name: whoever follows a loader measures its workers too."""
         return self._desk.pool.children
 
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no worker has anything to do; where a thread pins batches that isn't known."""
+        return isinstance(self._batches, FeedIterator) or self._pass.is_at_rest
+
     def _shutdown_workers(self) -> None:
         """By torch's name: whoever wants the workers gone calls this, also within a pass."""
         batches = self._batches
@@ -104,13 +109,13 @@ class Processes(_BaseDataLoaderIter):  # type: ignore[misc, unused-ignore]
             raise
 
 
-def rest_of(loader: Any, desk: Desk, batches: Iterator[Any]) -> Iterator[Any]:
-    """What is left of a pass that threads have begun, by the workers of that desk."""
-    made = _pinned(Pass(desk, batches), loader.pin_memory and torch.cuda.is_available())
+def rest_of(loader: Any, rest: Pass) -> Iterator[Any]:
+    """What is left of a pass that threads have begun, by worker processes."""
+    made = _pinned(rest, loader.pin_memory and torch.cuda.is_available())
     try:
         yield from made
     finally:
-        _end(desk, made)
+        _end(rest.desk, made)
 
 
 class _PinLane:

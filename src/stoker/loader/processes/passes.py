@@ -256,6 +256,15 @@ class Pass:
         self.under_way: deque[int] = deque()
         self._failed: Exception | None = None  # the sampler, or sending: raised in its place
 
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no worker has anything to do for it."""
+        try:
+            self.desk.hear(waits=False)
+        except LoaderError:  # told in its place, to whoever takes the next batch
+            return True
+        return all(self.desk.is_ready(number) for number in self.under_way)
+
     def __iter__(self) -> Pass:
         return self
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from stoker import lifetime
 from stoker.loader.processes.block import Block
 from stoker.loader.processes.board import At, Board
 from stoker.loader.processes.failure import Failure
@@ -73,8 +74,8 @@ class Pool:
                 (self._done.writer, False),
             )
         ]
-        is_main = threading.current_thread() is threading.main_thread()
-        seat = Seat(number, self.workers, (self.process, is_main), theirs, *ends)
+        starter = self.process, lifetime.is_main_thread()
+        seat = Seat(number, self.workers, starter, theirs, *ends)
         child = context.Process(target=serve, args=(seat, job), daemon=True)
         try:
             child.start()
