@@ -19,6 +19,8 @@ from benchmarks import record
 CASES = record.ROOT / "tests" / "cases"
 CLAIM = "Every run of a case gets an acceptable verdict and first fix; no control is blamed."
 TIMEOUT_S = 150.0
+EXPECTED: dict[str, dict[str, Any]] = json.loads((CASES / "expected.json").read_text())
+CONTROLS = [case for case, entry in EXPECTED.items() if entry["control"]]
 # The handed runner stands beside the cases, without types.
 run_cases = importlib.import_module("tests.cases.run_cases")
 # What stands in for the command `stoker`: the same with a budget of its own.
@@ -56,9 +58,31 @@ def counted(values: list[str]) -> str:
     return ", ".join(f"{value} {count}" for value, count in counts.most_common())
 
 
+def measure(name: str, cases: list[str], *, runs: int, budget: str, is_more: bool) -> bool:
+    """Run the cases, and keep each under that name as soon as it is measured; True if all hold.
+
+    budget: seconds for all legs of a run. is_more: add to the runs recorded at this commit.
+    """
+    every = True
+    for case in cases:
+        kept = record.of_this_revision(name, case) if is_more else None
+        given = [
+            *(kept["runs"] if kept else []),
+            *answers(case, EXPECTED[case], runs, budget),
+        ]
+        every &= record.write(
+            name,
+            claim=CLAIM,
+            columns=["case", "known cause", "verdicts", "first fixes", "right", "seconds a run"],
+            rows={case: _cells(case, EXPECTED[case]["verdict"], given)},
+            numbers={case: {"runs": given, "budget_s": budget}},
+            passed={case: all(map(is_right, given))},
+        )
+    return every
+
+
 def main() -> int:
     """Run the cases asked for, all without names."""
-    expected: dict[str, dict[str, Any]] = json.loads((CASES / "expected.json").read_text())
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--runs", type=int, default=1)
@@ -66,29 +90,13 @@ def main() -> int:
         "--more", action="store_true", help="add to the runs that are recorded at this commit"
     )
     parser.add_argument("--budget", default="30", help="seconds for all legs of a run")
-    parser.add_argument("--name", default="case_verdicts", help="of the result")
     args = parser.parse_args()
-    controls = [case for case, entry in expected.items() if entry["control"]]
     chosen = [
         case
-        for name in args.cases or expected
-        for case in (controls if name == "controls" else [name])
+        for name in args.cases or EXPECTED
+        for case in (CONTROLS if name == "controls" else [name])
     ]
-    every = True
-    for case in chosen:
-        kept = record.of_this_revision(args.name, case) if args.more else None
-        given = [
-            *(kept["runs"] if kept else []),
-            *answers(case, expected[case], args.runs, args.budget),
-        ]
-        every &= record.write(
-            args.name,
-            claim=CLAIM,
-            columns=["case", "known cause", "verdicts", "first fixes", "right", "seconds a run"],
-            rows={case: _cells(case, expected[case]["verdict"], given)},
-            numbers={case: {"runs": given, "budget_s": args.budget}},
-            passed={case: all(map(is_right, given))},
-        )
+    every = measure("case_verdicts", chosen, runs=args.runs, budget=args.budget, is_more=args.more)
     return 0 if every else 1
 
 
