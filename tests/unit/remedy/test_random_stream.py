@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -91,6 +92,24 @@ def test_of_two_passes_at_once_both_keep_their_orders(began: int, workers: int) 
         return given
 
     assert compare(training, "workers=2", baseline_s=1e9) == [None]
+
+
+class LateFirst(Numbers):
+    """The first sample is done behind some that come after it."""
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(1.0 if index == 0 else 0.0)
+        return super().__getitem__(index)
+
+
+def test_of_two_passes_at_once_in_any_order_both_give_every_sample() -> None:
+    with remedied("prefetch-depth=4", baseline_s=1e9):
+        batches = loader(LateFirst(), batch_size=1, shuffle=False, num_workers=2, in_order=False)
+        older = iter(batches)
+        first = [int(next(older)) for _ in range(2)]
+        newer = [int(batch) for batch in batches]
+        assert sorted(first + [int(batch) for batch in older]) == list(range(24))
+        assert sorted(newer) == list(range(24))
 
 
 def test_an_epoch_that_is_left_and_held_leaves_the_remedies_to_the_next() -> None:
