@@ -46,9 +46,7 @@ class Loaders:
         self._ledger = ledger
         self._pid = os.getpid()
         self._iterate = module.DataLoader.__iter__
-        self._courses: weakref.WeakKeyDictionary[Any, LoaderCourse | None] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._courses = _Courses()
         self._likes: dict[object, _Like] = {}
         self._elsewhere: set[object] = set()  # loaders with ways of their own that were told of
         self.deliveries = Deliveries(ledger.tell)
@@ -122,9 +120,11 @@ class Loaders:
         self._open(self._account(name, made), made)
 
     def give_up(self, loader: Any, error: Exception) -> None:
-        """Something of ours broke."""
-        self._courses[loader] = None
-        self._ledger.tell(f"the script keeps its own loader: {type(error).__name__}: {error}")
+        """Something of ours broke. Raises nothing into the script."""
+        with suppress(Exception):
+            self._courses[loader] = None
+        with suppress(Exception):  # an error may not even have words
+            self._ledger.tell(f"the script keeps its own loader: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Put all back, and tell what came of it."""
@@ -224,6 +224,27 @@ class Loaders:
         for request, refusal in made.refused:
             account.refused.append({"remedy": str(request), "reason": refusal.reason})
             self._ledger.tell(f"{account.loader}: {request} refused: {refusal.reason}")
+
+
+class _Courses:
+    """What became of each loader, for as long as it lives: of itself, whatever equals it, as a
+    class of the script's may compare in its own way and have no hash.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[Any], LoaderCourse | None]] = {}
+
+    def __contains__(self, loader: Any) -> bool:
+        return id(loader) in self._kept
+
+    def __getitem__(self, loader: Any) -> LoaderCourse | None:
+        return self._kept[id(loader)][1]
+
+    def __setitem__(self, loader: Any, course: LoaderCourse | None) -> None:
+        number, kept = id(loader), self._kept
+        # Its number may be another's next.
+        holder = weakref.ref(loader, lambda _: kept.pop(number, None))
+        kept[number] = (holder, course)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -187,6 +188,36 @@ def test_a_loader_that_iterates_in_its_own_way_is_refused_by_name() -> None:
     reasons = {entry["remedy"]: entry["reason"] for entry in accounts[0].refused}
     assert set(reasons) == {"overlap=2", "cache-ram=1MB"}
     assert all("Stateful iterates in a way of its own" in why for why in reasons.values())
+
+
+class Compared(torch.utils.data.DataLoader):  # type: ignore[misc]
+    """Equal to all of its kind, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compared)
+
+
+def test_a_loader_without_a_hash_has_remedies_of_its_own() -> None:
+    def training() -> list[Any]:
+        one, other = Compared(Numbers(), batch_size=2), Compared([torch.ones(1)] * 6)
+        return [batch.tolist() for _ in range(2) for each in (one, other) for batch in each]
+
+    assert compare(training, "workers=2", baseline_s=1e9) == [None, None]
+
+
+@pytest.mark.parametrize("kind", [torch.utils.data.DataLoader, Compared])
+def test_whatever_breaks_the_script_goes_on(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class WordlessError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    with remedied("workers=2", is_quiet=False) as loaders:
+        for error in (ValueError("a mistake of ours"), WordlessError()):
+            monkeypatch.setattr(loaders, "_course", Mock(side_effect=error))
+            assert len(list(kind(Numbers(), batch_size=2))) == 12
+    assert "the script keeps its own loader: ValueError: a mistake" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("dataset", [None, "there.Photos"])
