@@ -118,6 +118,7 @@ class LoaderCourse:
             self._supplies[Way.REMEDIED].renew()
         self._seen = now
         self._in_epoch, self._given, self._is_loose = None, 0, False
+        self._cycles.cut()
         self._order = WatchedOrder(loader)
         feed = self._pass(self, loader, self._order)
         self._feed = weakref.ref(feed)
@@ -153,9 +154,10 @@ class LoaderCourse:
 
     def stepped(self, way: Way, seconds: float) -> None:
         """A step of the script, from batch to batch."""
+        periods = self._cycles.periods(seconds)
         if self._found_to_train is not None:
             return
-        for each in self._cycles.periods(way, seconds):
+        for each in periods:
             self._account.step(way, each)
             # Behind a roll-back the batches on their way still come: they decide nothing any more.
             if self.trial.found is None and not self._is_over:
@@ -191,6 +193,7 @@ class LoaderCourse:
         self._given += 1
         self._is_loose = self._is_loose or not self._supplies[way].settings.in_order
         self._steps_before = self._steps.count
+        self._cycles.given(way)
         if way is Way.REMEDIED:
             self._has_given_remedied = True
             if not self._certificate.is_complete and self._plan.settings.in_order:
