@@ -1,5 +1,6 @@
-"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__`, and to
-`_BaseDataLoaderIter.__init__`, where loaders that do not pass the first are seen.
+"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__`; and where
+loaders that do not pass it are seen, to `_BaseDataLoaderIter.__init__` and `_get_iterator` of
+`stoker.DataLoader`.
 
 What is not understood runs as the script has it: other loader classes with ways of their own,
 loaders of validation, loaders inside of workers.
