@@ -38,6 +38,7 @@ def start() -> None:
         loaders = Loaders(orders, module, ledger)
         loaders.install()
         _own().after("torch.optim.optimizer", loaders.steps.watch)
+        _own().after("stoker.loader.dataloader", loaders.watch_stoker)
         if any(request.name == "pinned-async" for request in orders.requests):
             _own().after("stoker.emulate.accelerator", loaders.deliveries.watch_emulated)
 

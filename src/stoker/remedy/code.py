@@ -35,8 +35,13 @@ def keywords_of(requests: Sequence[Request]) -> dict[str, str]:
     return found
 
 
-# What transformers' Trainer puts before the names of DataLoader's arguments.
+# What transformers' TrainingArguments puts before those of DataLoader's arguments that it has.
 _OF_LIBRARY = "dataloader_"
+_IN_LIBRARY = (
+    *("num_workers", "pin_memory", "persistent_workers", "prefetch_factor"),
+    "drop_last",
+)
+_SETTINGS = frozenset(f"{_OF_LIBRARY}{name}" for name in _IN_LIBRARY)
 
 # Longer lines than this get a line of their own for what is added.
 _LONGEST_LINE = 88
@@ -109,10 +114,15 @@ def _diff(path: Path, keywords: dict[str, str], packed: str | None) -> list[str]
         tree = ast.parse(source)
     except (OSError, ValueError, SyntaxError):
         return []
-    call = _training_loader(tree)
+    call, others = _training_loader(tree), {}
     if call is None and packed is None:
         call = _with_settings(tree)
-        keywords = {f"{_OF_LIBRARY}{name}": value for name, value in keywords.items()}
+        others = _worth_a_word(
+            {name: value for name, value in keywords.items() if name not in _IN_LIBRARY}
+        )
+        keywords = {
+            f"{_OF_LIBRARY}{name}": value for name, value in keywords.items() if name in _IN_LIBRARY
+        }
     if call is None:
         return []
     pack_edits = edits_for_pack(source, tree, call, packed) if packed is not None else []
@@ -123,7 +133,9 @@ def _diff(path: Path, keywords: dict[str, str], packed: str | None) -> list[str]
         f"a/{path.name}",
         f"b/{path.name}",
     )
-    return [text for text in ("".join(lines), _own_options(tree, call, keywords)) if text]
+    by_hand = _call(others, None) if others else ""
+    parts = ("".join(lines), _own_options(tree, call, keywords), by_hand)
+    return [text for text in parts if text]
 
 
 def _own_options(tree: ast.Module, call: ast.Call, keywords: dict[str, str]) -> str:
@@ -185,7 +197,7 @@ def _with_settings(tree: ast.Module) -> ast.Call | None:
 
 
 def _takes_settings(call: ast.Call) -> bool:
-    has_one = any((keyword.arg or "").startswith(_OF_LIBRARY) for keyword in call.keywords)
+    has_one = any(keyword.arg in _SETTINGS for keyword in call.keywords)
     return has_one or (_called(call).endswith("TrainingArguments") and bool(call.keywords))
 
 
@@ -240,17 +252,21 @@ def with_keywords(
             begin = offset(value.lineno, value.col_offset)
             end = offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
             edits.append((begin, end, new.pop(keyword.arg).encode()))
-    # What is the default needs no line of its own.
-    new = {
-        name: value
-        for name, value in new.items()
-        if value not in ("None", "False") or name.endswith("in_order")
-    }
+    new = _worth_a_word(new)
     if new:
         edits.append(_addition(data, call, new, offset))
     for begin, end, text in sorted(edits, reverse=True):
         data = data[:begin] + text + data[end:]
     return data.decode()
+
+
+def _worth_a_word(keywords: dict[str, str]) -> dict[str, str]:
+    """Without those that say the default."""
+    return {
+        name: value
+        for name, value in keywords.items()
+        if value not in ("None", "False") or name == "in_order"
+    }
 
 
 def _addition(data: bytes, call: ast.Call, new: dict[str, str], offset: Offset) -> Edit:

@@ -15,7 +15,7 @@ from stoker.remedy.apply import Plan
 from stoker.remedy.cache_ram import RamCache
 from stoker.remedy.certificate import Certificate
 from stoker.remedy.delivery import Deliveries
-from stoker.remedy.feed import Aside, Feed
+from stoker.remedy.feed import Aside, Course, Feed
 from stoker.remedy.fingerprint import fingerprint
 from stoker.remedy.indices import Indices
 from stoker.remedy.ledger import LoaderAccount, milliseconds
@@ -81,6 +81,7 @@ class LoaderCourse:
         self._in_epoch: Any = None  # the same behind the first batch, for which files are opened
         self._given = 0  # batches of this epoch
         self._has_given_remedied = False
+        self._is_loose = False  # this epoch has given a batch that came in any order
         self._order: WatchedOrder | None = None
         # Of the sampler of an earlier loader like this one enough was seen.
         self._is_known = trial is not None and trial.found is not None
@@ -103,26 +104,34 @@ class LoaderCourse:
 
     def begin(self, loader: Any) -> Feed:
         """The next epoch. One that is still under way, which need not be asked again, goes on as
-        the script has it.
+        the script has it. Where it can't be told which of its batches are missing, as they come in
+        any order, it goes on as it is, and the next one is as the script has it.
         """
         before = self._feed() if self._feed is not None else None
         if before is not None and not before.is_over:
             own = Supply(self._loader, self._own, self._iterate, early=self._deliveries)
+            if self._is_loose:
+                return self._pass(Aside(own), loader, WatchedOrder(loader))
             before.hand_over(Aside(own))
         now = self._look()
         if self._seen is not None and now != self._seen:
             self._supplies[Way.REMEDIED].renew()
         self._seen = now
-        self._in_epoch, self._given = None, 0
+        self._in_epoch, self._given, self._is_loose = None, 0, False
+        self._cycles.cut()
         self._order = WatchedOrder(loader)
-        indices = Indices(self._order)
+        feed = self._pass(self, loader, self._order)
+        self._feed = weakref.ref(feed)
+        return feed
+
+    def _pass(self, course: Course, loader: Any, order: WatchedOrder) -> Feed:
+        """A feed that draws and pulls where the script's own iterator would."""
+        indices = Indices(order)
         base = None if self._has_drawn else drawn_base(loader.generator)
         self._has_drawn = self._own.persistent
         if self._own.workers:
             indices.pull_ahead(self._own.depth)  # in iter(), where the script's workers would
-        feed = Feed(self, indices, self._length, base=base, waits=not self._own.workers)
-        self._feed = weakref.ref(feed)
-        return feed
+        return Feed(course, indices, self._length, base=base, waits=not self._own.workers)
 
     # -- told by the feed --------------------------------------------------------------------------
 
@@ -145,9 +154,10 @@ class LoaderCourse:
 
     def stepped(self, way: Way, seconds: float) -> None:
         """A step of the script, from batch to batch."""
+        periods = self._cycles.periods(seconds)
         if self._found_to_train is not None:
             return
-        for each in self._cycles.periods(way, seconds):
+        for each in periods:
             self._account.step(way, each)
             # Behind a roll-back the batches on their way still come: they decide nothing any more.
             if self.trial.found is None and not self._is_over:
@@ -181,7 +191,9 @@ class LoaderCourse:
         if self._given == 0:
             self._in_epoch = self._look()
         self._given += 1
+        self._is_loose = self._is_loose or not self._supplies[way].settings.in_order
         self._steps_before = self._steps.count
+        self._cycles.given(way)
         if way is Way.REMEDIED:
             self._has_given_remedied = True
             if not self._certificate.is_complete and self._plan.settings.in_order:

@@ -111,8 +111,9 @@ class Feed(Iterator[Any]):
     def hand_over(self, course: Course) -> None:
         """Go on under another course; what is under way is made again, if it is asked for."""
         inner, self._inner = self._inner, iter(())
-        _end(inner, "close")
-        self._indices.reopen()
+        if _end(inner, "leave", "close") is False:
+            self._course.supply(self._way).end()  # a thread is stuck in workers that were kept
+        self._indices = self._indices.moved()
         self._course = course
         if self._is_begun:
             self._is_begun, self._base = False, None
@@ -191,10 +192,10 @@ class Aside:
         return False
 
 
-def _end(inner: Iterator[Any], *ways: str) -> None:
+def _end(inner: Iterator[Any], *ways: str) -> Any:
     """By the first of these methods that it has; torch's own iterators end when forgotten."""
     for way in ways:
         end = getattr(inner, way, None)
         if end is not None:
-            end()
-            return
+            return end()
+    return None

@@ -69,6 +69,18 @@ class Indices:
             self._given.clear()
             self._is_closed = False
 
+    def moved(self) -> Indices:
+        """What `reopen` would go on with, in other hands: these give nothing more, whoever still
+        takes from them.
+        """
+        with self._lock:
+            self.reopen()
+            others = Indices(self._source)
+            others._ahead, self._ahead = self._ahead, deque()
+            others._has_ended, self._has_ended = self._has_ended, True
+            self._is_closed = True
+        return others
+
     def _pull(self) -> Any:
         try:
             return next(self._source)
@@ -78,7 +90,11 @@ class Indices:
 
 
 class Tap:
-    """The sampler as a loader sees it: whatever `Indices` it is connected to."""
+    """The sampler as a loader sees it: whatever `Indices` it is connected to.
+
+    An iterator of a loader stays with those that it began with: one that is stuck, and goes on when
+    the next has begun, takes nothing of what is that one's.
+    """
 
     def __init__(self, length: int | None) -> None:
         self._length = length
@@ -89,14 +105,19 @@ class Tap:
         self._indices = indices
 
     def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self._indices is None:
-            raise StopIteration
-        return self._indices.take()
+        return _Taking(self._indices) if self._indices is not None else iter(())
 
     def __len__(self) -> int:
         if self._length is None:
             raise TypeError("the script's sampler has no length")
         return self._length
+
+
+class _Taking(Iterator[Any]):
+    """All that these give; asked again behind a pause they may go on."""
+
+    def __init__(self, indices: Indices) -> None:
+        self._indices = indices
+
+    def __next__(self) -> Any:
+        return self._indices.take()

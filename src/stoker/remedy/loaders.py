@@ -1,5 +1,6 @@
-"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__`, and to
-`_BaseDataLoaderIter.__init__`, where loaders that do not pass the first are seen.
+"""The DataLoaders of this process: who gets remedies. Assigns to `DataLoader.__iter__`; and where
+loaders that do not pass it are seen, to `_BaseDataLoaderIter.__init__` and `_get_iterator` of
+`stoker.DataLoader`.
 
 What is not understood runs as the script has it: other loader classes with ways of their own,
 loaders of validation, loaders inside of workers.
@@ -32,6 +33,12 @@ from stoker.remedy.trial import Trial
 
 _DEEPEST = 8  # samplers within samplers
 
+# Why a loader that was seen has no account.
+_UNTRAINED = "a DataLoader was iterated with gradients off, as for a validation"
+_UNFOLLOWED = "none of them was seen to follow a batch of a DataLoader"
+_BROKEN = "a loader was left to the script behind an error, told above"
+_OF_STOKER = "stoker.DataLoader makes its batches in a way of its own"
+
 
 def _nothing() -> None:
     """No data set."""
@@ -46,11 +53,11 @@ class Loaders:
         self._ledger = ledger
         self._pid = os.getpid()
         self._iterate = module.DataLoader.__iter__
-        self._courses: weakref.WeakKeyDictionary[Any, LoaderCourse | None] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._courses = _Courses()
         self._likes: dict[object, _Like] = {}
         self._elsewhere: set[object] = set()  # loaders with ways of their own that were told of
+        self._left: dict[str, None] = {}  # why loaders have no account, in the order of being seen
+        self._undo: list[Callable[[], None]] = []
         self.deliveries = Deliveries(ledger.tell)
         self.steps = Steps()
         self._begin_iterator = module._BaseDataLoaderIter.__init__
@@ -88,6 +95,23 @@ class Loaders:
                 self.deliveries.watch_cuda(torch)
         atexit.register(self.close)
 
+    def watch_stoker(self, module: ModuleType) -> None:
+        """See the passes of `stoker.DataLoader`, whose threads torch's own methods know nothing of;
+        `module` is `stoker.loader.dataloader`, just imported.
+        """
+        loaders, kind = self, module.DataLoader
+        original = kind._get_iterator
+
+        def _get_iterator(loader: Any) -> Any:
+            with suppress(Exception):  # it is only looked at
+                is_known = loader in loaders._courses or isinstance(loader._index_sampler, Tap)
+                if not loaders.is_away() and not is_known:
+                    loaders._leave(loader, _OF_STOKER if _is_training() else _UNTRAINED)
+            return original(loader)
+
+        kind._get_iterator = _get_iterator
+        self._undo.append(lambda: setattr(kind, "_get_iterator", original))
+
     def is_away(self) -> bool:
         """True where nothing is to be done: in workers and other children, and after the end."""
         worker = self._module._utils.worker._worker_info
@@ -97,6 +121,7 @@ class Loaders:
         """The batches in the loader's place; None where it keeps its own."""
         if loader not in self._courses:
             if not _is_training():
+                self._leave(loader, _UNTRAINED)
                 return None
             self._courses[loader] = None  # unless all goes well
             self._courses[loader] = self._course(loader)
@@ -109,10 +134,13 @@ class Loaders:
         """An iterator is made for a loader: of a class that keeps its own way it is told once."""
         kind = type(loader)
         is_ours = kind.__iter__ is self._module.DataLoader.__iter__
-        if is_ours or loader in self._courses or not _is_training():
+        if is_ours or loader in self._courses:
             return
         if isinstance(loader._index_sampler, Tap):
             return  # made for a loader that has remedies
+        if not _is_training():
+            self._leave(loader, _UNTRAINED)
+            return
         name = _name_of(loader)
         if self._is_foreign(name) or (kind, name) in self._elsewhere:
             return
@@ -122,9 +150,12 @@ class Loaders:
         self._open(self._account(name, made), made)
 
     def give_up(self, loader: Any, error: Exception) -> None:
-        """Something of ours broke."""
-        self._courses[loader] = None
-        self._ledger.tell(f"the script keeps its own loader: {type(error).__name__}: {error}")
+        """Something of ours broke. Raises nothing into the script."""
+        with suppress(Exception):
+            self._left[_BROKEN] = None
+            self._courses[loader] = None
+        with suppress(Exception):  # an error may not even have words
+            self._ledger.tell(f"the script keeps its own loader: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Put all back, and tell what came of it."""
@@ -135,15 +166,24 @@ class Loaders:
         self._module._BaseDataLoaderIter.__init__ = self._begin_iterator
         self.deliveries.undo()
         self.steps.undo()
+        for put_back in self._undo:
+            put_back()
         if self.steps.count and self._ledger.is_empty and not multiprocessing.parent_process():
             self._ledger.tell(f"nothing was applied: {self._nothing_seen()}")
         self._ledger.close()
 
     def _nothing_seen(self) -> str:
         seen = f"the optimizer has made {self.steps.count} steps"
+        if self._left:
+            return "; ".join((seen, *self._left))
         if self._orders.dataset is not None:
             return f"{seen}, and no DataLoader gave batches of {self._orders.dataset} to any"
         return f"{seen}, and their batches came from no torch DataLoader"
+
+    def _leave(self, loader: Any, why: str) -> None:
+        """A loader has no account: for the line at the end where none has."""
+        if not self._is_foreign(_name_of(loader)):
+            self._left[why] = None
 
     # -- one loader --------------------------------------------------------------------------------
 
@@ -168,6 +208,8 @@ class Loaders:
         trains = not self.steps.count or (like is not None and like.trains_on(loader.dataset))
         if trains:
             self._open(account, made)
+        else:
+            self._left[_UNFOLLOWED] = None  # until one is
         if not made.applied:
             return None
         course = LoaderCourse(
@@ -224,6 +266,27 @@ class Loaders:
         for request, refusal in made.refused:
             account.refused.append({"remedy": str(request), "reason": refusal.reason})
             self._ledger.tell(f"{account.loader}: {request} refused: {refusal.reason}")
+
+
+class _Courses:
+    """What became of each loader, for as long as it lives: of itself, whatever equals it, as a
+    class of the script's may compare in its own way and have no hash.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[Any], LoaderCourse | None]] = {}
+
+    def __contains__(self, loader: Any) -> bool:
+        return id(loader) in self._kept
+
+    def __getitem__(self, loader: Any) -> LoaderCourse | None:
+        return self._kept[id(loader)][1]
+
+    def __setitem__(self, loader: Any, course: LoaderCourse | None) -> None:
+        number, kept = id(loader), self._kept
+        # Its number may be another's next.
+        holder = weakref.ref(loader, lambda _: kept.pop(number, None))
+        kept[number] = (holder, course)
 
 
 @dataclass

@@ -6,6 +6,7 @@ further than the feeding thread can come until the next one is. Standard library
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -66,6 +67,10 @@ class Fed(Iterator[Any]):
         """End the thread, whose batches are lost: nothing is taken from the sampler any more."""
         self._batches.close()
 
-    def leave(self) -> None:
-        """The same where nobody goes on with the sampler: wait for a stuck worker only so long."""
+    def leave(self) -> bool:
+        """The same where nobody goes on with these indices: wait for a stuck worker only so long.
+        True when the thread has ended.
+        """
+        began = time.monotonic()
         self._batches.close(_LEAVE_S)
+        return time.monotonic() - began < _LEAVE_S

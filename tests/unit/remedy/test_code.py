@@ -125,6 +125,37 @@ def test_a_library_that_makes_the_loader_itself_gets_the_settings(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(
+    ("remedies", "changed"),
+    [
+        ("workers=4,unordered", 'TrainingArguments("out", dataloader_num_workers=4)\n'),
+        ("unordered", 'TrainingArguments("out", dataloader_num_workers=2)\n'),
+    ],
+)
+def test_what_a_librarys_settings_do_not_have_stands_behind_them(
+    tmp_path: Path, remedies: str, changed: str
+) -> None:
+    source = 'TrainingArguments("out", dataloader_num_workers=2)\n'
+    text = change(tmp_path, source, remedies)
+    assert "dataloader_in_order" not in text
+    assert text.endswith("# where the training loader is made:\nDataLoader(…, in_order=False)\n")
+    if source != changed:
+        assert patched(tmp_path, source, remedies) == changed
+
+
+def test_no_workers_say_nothing_of_a_default_that_a_library_does_not_have(tmp_path: Path) -> None:
+    source = 'TrainingArguments("out", dataloader_num_workers=2)\n'
+    assert patched(tmp_path, source, "workers=0") == source.replace("=2", "=0")
+    assert "DataLoader(" not in change(tmp_path, source, "workers=0")
+
+
+@pytest.mark.parametrize("call", ["build(dataloader_cfg=c)", "build(dataloader_workers=2)"])
+def test_an_argument_of_some_other_name_is_no_librarys_setting(tmp_path: Path, call: str) -> None:
+    told = change(tmp_path, f"{call}\n", "overlap=2")
+    assert "---" not in told
+    assert "DataLoader(…, num_workers=2)" in told
+
+
 def test_a_pack_is_not_put_in_the_place_of_a_librarys_first_argument(tmp_path: Path) -> None:
     told = change(tmp_path, 'TrainingArguments("out", bf16=True)\n', "pack=/packed")
     assert "DataLoader(stoker.pack.in_place_of(dataset, '/packed'), …)" in told

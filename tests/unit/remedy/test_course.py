@@ -75,16 +75,87 @@ def test_workers_that_live_on_save_time_between_epochs_where_others_were_started
 def test_batches_that_are_taken_in_bursts_count_as_their_mean() -> None:
     steps = Steps()
     cycles = Cycles(steps)
-    assert cycles.periods("own", 2.0) == [2.0]  # no optimizer is known
+    cycles.given("own")
+    assert cycles.periods(2.0) == [2.0]  # no optimizer is known
     steps.count += 1
-    assert cycles.periods("own", 2.0) == [2.0]
-    assert cycles.periods("own", 0.0) == []
-    assert cycles.periods("own", 1.0) == []
+    assert cycles.periods(2.0) == [2.0]
+    assert cycles.periods(0.0) == []
+    assert cycles.periods(1.0) == []
     steps.count += 1
-    assert cycles.periods("own", 5.0) == [2.0, 2.0, 2.0]
-    assert cycles.periods("own", 5.0) == []
+    assert cycles.periods(5.0) == [2.0, 2.0, 2.0]
+    assert cycles.periods(1.0) == []
+    cycles.given("remedied")  # in the midst of a cycle: what is left of it is left out
     steps.count += 1
-    assert cycles.periods("remedied", 1.0) == [1.0]  # the other way's is left out
+    assert cycles.periods(5.0) == []
+    assert [cycles.periods(0.5), cycles.periods(0.5)] == [[], []]
+    steps.count += 1
+    assert cycles.periods(5.0) == [2.0, 2.0, 2.0]
+    steps.count += 1  # in the step across the change
+    cycles.given("own")
+    assert [cycles.periods(1.0), cycles.periods(1.0)] == [[], []]
+    steps.count += 1
+    assert cycles.periods(4.0) == [2.0, 2.0, 2.0]  # a whole one
+
+
+def test_where_every_batch_is_a_step_a_stretch_loses_none() -> None:
+    steps = Steps()
+    cycles = Cycles(steps)
+    for kind in ("own", "remedied", "own"):
+        cycles.given(kind)
+        for _ in range(3):
+            steps.count += 1
+            assert cycles.periods(1.0) == [1.0]
+
+
+def test_two_batches_taken_before_the_first_step_of_an_epoch_are_left_out() -> None:
+    steps = Steps()
+    cycles = Cycles(steps)
+    for epoch in range(3):
+        cycles.cut()
+        cycles.given("own")
+        assert cycles.periods(0.0) == ([0.0] if not steps.count else [])
+        steps.count += 1
+        assert cycles.periods(2.0) == ([2.0] if epoch == 0 else [])
+        steps.count += 1
+        assert cycles.periods(2.0) == [2.0]
+
+
+@pytest.mark.parametrize("epoch", [9, 16, 30])
+def test_what_an_epoch_or_a_change_of_way_cuts_is_no_whole_cycle(epoch: int) -> None:
+    """A step of the optimizer every four batches, counted on from epoch to epoch."""
+    made = course("overlap=2", workers=0)
+    ways = (Way.OWN, Way.REMEDIED)
+    number = 0
+    for _ in range(20):
+        made.begin(made._loader)
+        before = None
+        for place in range(epoch):
+            way = ways[place * 2 // epoch] if epoch == 30 else Way.OWN
+            if way is before:
+                made.stepped(way, 9.0 if number % 4 == 0 else 1.0)
+            made.gave(way, None, None)
+            before = way
+            number += 1
+            made._steps.count += number % 4 == 0
+    account = made._account
+    for way in ways if epoch == 30 else ways[:1]:
+        assert account.steps[way] >= 40
+        assert account.seconds[way] / account.steps[way] == pytest.approx(3.0)
+
+
+def test_a_loader_that_is_found_to_train_counts_its_first_cycle_whole() -> None:
+    made = course("overlap=2", workers=0)
+    made._steps.count = 1
+    made._found_to_train = lambda: None
+    made.gave(Way.OWN, None, None)
+    for seconds in (1.0, 1.0):
+        made.asked()
+        made.stepped(Way.OWN, seconds)
+        made.gave(Way.OWN, None, None)
+    made._steps.count += 1
+    made.asked()
+    made.stepped(Way.OWN, 4.0)
+    assert (made._account.steps[Way.OWN], made._account.seconds[Way.OWN]) == (3, 6.0)
 
 
 def test_the_optimizers_steps_are_counted_by_its_own_hook_until_it_is_taken_away() -> None:

@@ -8,18 +8,22 @@ import threading
 import weakref
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from stoker.loader import device as lanes
+from stoker.remedy import staging
 from stoker.remedy.apply import plan
 from stoker.remedy.delivery import Deliveries
-from stoker.remedy.indices import Indices
+from stoker.remedy.feed import Aside, Feed
+from stoker.remedy.indices import Indices, Tap
 from stoker.remedy.request import parse
 from stoker.remedy.settings import Settings, Subject
 from stoker.remedy.staging import Fed
 from stoker.remedy.supply import Supply
+from stoker.remedy.trial import Way
 from tests.unit.loader import test_device as device_stand_ins
 
 torch = pytest.importorskip("torch")
@@ -162,6 +166,47 @@ def test_a_failed_iterable_is_let_go_with_its_workers() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_a_pass_that_is_displaced_does_not_wait_for_a_stuck_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(staging, "_LEAVE_S", 0.05)
+    indices, goes_on = Indices(iter(range(6))), threading.Event()
+    tap = Tap(6)
+    tap.connect(indices)
+
+    def stuck() -> Iterator[Any]:
+        taking = iter(tap)
+        yield next(taking)
+        goes_on.wait(60)
+        yield from taking
+
+    ended: list[str] = []
+    first = Fed(stuck(), indices, Nothing(), lead=2)
+    made = SimpleNamespace(begin=lambda *_: first, end=lambda: ended.append("kept workers"))
+    course = Mock(way=Way.REMEDIED)
+    course.supply.return_value = made
+    course.asked.return_value = False
+    older = Feed(course, indices, 6, base=None, waits=False)
+    assert next(older) == 0
+    thread = first._batches._thread
+    older.hand_over(Aside(cast("Supply", SimpleNamespace(begin=lambda given, _: Taken(given)))))
+    assert thread.is_alive()
+    assert ended == ["kept workers"]
+    goes_on.set()
+    thread.join()
+    assert list(older) == [1, 2, 3, 4, 5]
+
+
+class Taken(Iterator[Any]):
+    """Batches that are their own indices."""
+
+    def __init__(self, indices: Indices) -> None:
+        self._indices = indices
+
+    def __next__(self) -> Any:
+        return self._indices.take()
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,15 @@ def test_closing_stops_the_reader_and_loses_nothing() -> None:
     indices = Indices(iter(range(6)))
     tap = Tap(6)
     tap.connect(indices)
-    first = [next(tap) for _ in range(2)]
+    taking = iter(tap)
+    first = [next(taking) for _ in range(2)]
     indices.delivered()
     indices.delivered()
     indices.close()
-    assert list(tap) == []
+    assert list(taking) == []
     assert not indices.is_over
     indices.reopen()
-    assert first + list(tap) == list(range(6))
+    assert first + list(taking) == list(range(6))
     assert indices.is_over
 
 
@@ -32,6 +33,29 @@ def test_what_was_handed_on_and_never_delivered_comes_again_first() -> None:
     indices.reopen()
     again = [indices.take() for _ in range(5)]
     assert [*taken[:1], *again] == list(range(6))
+
+
+def test_in_other_hands_all_that_was_not_delivered_goes_on_and_the_old_ones_get_nothing() -> None:
+    indices = Indices(iter(range(6)))
+    tap = Tap(6)
+    tap.connect(indices)
+    stuck = iter(tap)
+    assert [next(stuck) for _ in range(3)] == [0, 1, 2]
+    indices.delivered()
+    indices.pull_ahead(1)
+    others = indices.moved()
+    tap.connect(others)
+    assert list(stuck) == []
+    assert list(tap) == [1, 2, 3, 4, 5]
+
+
+def test_an_iterator_takes_nothing_of_the_pass_behind_its_own() -> None:
+    tap = Tap(3)
+    tap.connect(Indices(iter([])))
+    stuck = iter(tap)
+    tap.connect(Indices(iter(range(3))))
+    assert list(stuck) == []
+    assert list(tap) == [0, 1, 2]
 
 
 def test_pulling_ahead_reads_the_sampler_early_and_in_order() -> None:

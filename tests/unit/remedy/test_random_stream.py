@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,8 +20,10 @@ from stoker.remedy.loaders import Loaders
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import parse
 from stoker.remedy.trial import Way
+from tests.attach.remedied import environment
 
 torch = pytest.importorskip("torch")
+dataloader = pytest.importorskip("stoker.loader.dataloader")
 
 
 class Numbers:
@@ -93,6 +100,24 @@ def test_of_two_passes_at_once_both_keep_their_orders(began: int, workers: int) 
     assert compare(training, "workers=2", baseline_s=1e9) == [None]
 
 
+class LateFirst(Numbers):
+    """The first sample is done behind some that come after it."""
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(1.0 if index == 0 else 0.0)
+        return super().__getitem__(index)
+
+
+def test_of_two_passes_at_once_in_any_order_both_give_every_sample() -> None:
+    with remedied("prefetch-depth=4", baseline_s=1e9):
+        batches = loader(LateFirst(), batch_size=1, shuffle=False, num_workers=2, in_order=False)
+        older = iter(batches)
+        first = [int(next(older)) for _ in range(2)]
+        newer = [int(batch) for batch in batches]
+        assert sorted(first + [int(batch) for batch in older]) == list(range(24))
+        assert sorted(newer) == list(range(24))
+
+
 def test_an_epoch_that_is_left_and_held_leaves_the_remedies_to_the_next() -> None:
     torch.manual_seed(1)
     with remedied("workers=1", baseline_s=1e9) as loaders:
@@ -151,11 +176,14 @@ def test_an_evaluation_with_gradients_on_keeps_its_own_loader() -> None:
     assert later[0].steps[Way.REMEDIED] > 0
 
 
-def test_a_loader_that_iterates_in_its_own_way_is_refused_by_name() -> None:
-    class Stateful(torch.utils.data.DataLoader):  # type: ignore[misc]
-        def __iter__(self) -> Any:
-            return self._get_iterator()
+class Stateful(torch.utils.data.DataLoader):  # type: ignore[misc]
+    """Past torch's own `__iter__`."""
 
+    def __iter__(self) -> Any:
+        return self._get_iterator()
+
+
+def test_a_loader_that_iterates_in_its_own_way_is_refused_by_name() -> None:
     with remedied("overlap=2,cache-ram=1MB") as loaders:
         batches = Stateful(Numbers(), batch_size=2)
         with torch.no_grad():
@@ -170,6 +198,36 @@ def test_a_loader_that_iterates_in_its_own_way_is_refused_by_name() -> None:
     assert all("Stateful iterates in a way of its own" in why for why in reasons.values())
 
 
+class Compared(torch.utils.data.DataLoader):  # type: ignore[misc]
+    """Equal to all of its kind, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compared)
+
+
+def test_a_loader_without_a_hash_has_remedies_of_its_own() -> None:
+    def training() -> list[Any]:
+        one, other = Compared(Numbers(), batch_size=2), Compared([torch.ones(1)] * 6)
+        return [batch.tolist() for _ in range(2) for each in (one, other) for batch in each]
+
+    assert compare(training, "workers=2", baseline_s=1e9) == [None, None]
+
+
+@pytest.mark.parametrize("kind", [torch.utils.data.DataLoader, Compared])
+def test_whatever_breaks_the_script_goes_on(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class WordlessError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    with remedied("workers=2", is_quiet=False) as loaders:
+        for error in (ValueError("a mistake of ours"), WordlessError()):
+            monkeypatch.setattr(loaders, "_course", Mock(side_effect=error))
+            assert len(list(kind(Numbers(), batch_size=2))) == 12
+    assert "the script keeps its own loader: ValueError: a mistake" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("dataset", [None, "there.Photos"])
 def test_a_training_without_a_loader_is_told_that_nothing_was_applied(
     dataset: str | None, capfd: pytest.CaptureFixture[str]
@@ -179,6 +237,74 @@ def test_a_training_without_a_loader_is_told_that_nothing_was_applied(
     told = capfd.readouterr().err
     assert "stoker run: nothing was applied: the optimizer has made 3 steps" in told
     assert (dataset or "no torch DataLoader") in told
+
+
+@pytest.mark.parametrize("dataset", [None, f"{Numbers.__module__}.Numbers"])
+@pytest.mark.parametrize(
+    ("which", "why"),
+    [
+        ("off", "a DataLoader was iterated with gradients off"),
+        ("own way", "a DataLoader was iterated with gradients off"),
+        ("stoker", "stoker.DataLoader makes its batches in a way of its own"),
+        ("broken", "a loader was left to the script behind an error, told above"),
+        ("later", "none of them was seen to follow a batch of a DataLoader"),
+    ],
+)
+def test_a_loader_that_was_left_alone_is_not_denied(
+    which: str,
+    why: str,
+    dataset: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    own = dataloader.DataLoader._get_iterator
+    with remedied("overlap=2", dataset=dataset, is_quiet=False) as loaders:
+        loaders.watch_stoker(dataloader)
+        kind = {"stoker": dataloader.DataLoader, "own way": Stateful}.get(which)
+        batches = kind(Numbers(), batch_size=2) if kind is not None else loader()
+        if which == "broken":
+            monkeypatch.setattr(loaders, "_course", Mock(side_effect=ValueError("ours")))
+        loaders.steps.count = 1 if which == "later" else 0
+        with torch.set_grad_enabled(which not in ("off", "own way")):
+            assert len(list(batches)) == 12
+        loaders.steps.count = 3
+    told = capfd.readouterr().err
+    assert f"nothing was applied: the optimizer has made 3 steps; {why}" in told
+    assert "no torch DataLoader" not in told
+    assert "no DataLoader gave" not in told
+    assert dataloader.DataLoader._get_iterator is own
+
+
+def test_a_loader_of_another_data_set_gave_no_batches_of_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with remedied("overlap=2", dataset="there.Photos", is_quiet=False) as loaders:
+        with torch.no_grad():
+            list(loader())
+        loaders.steps.count = 3
+    assert "no DataLoader gave batches of there.Photos" in capfd.readouterr().err
+
+
+LOOP = """
+import torch, stoker
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in stoker.DataLoader([torch.ones(4)] * 10, 2):
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.full
+def test_a_script_under_stoker_s_own_loader_is_told_so(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LOOP],
+        env=environment("overlap=2", tmp_path / "account.json"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "has made 5 steps; stoker.DataLoader makes its batches" in ended.stderr
 
 
 def test_random_parts_under_a_cache_that_keeps_them_roll_it_back() -> None:
