@@ -254,9 +254,8 @@ class LoaderCourse:
     def _roll_back(self, why: str) -> None:
         self._is_over = True
         if self._found_to_train is not None:
-            self._untold = (
-                why  # nothing was applied; of a loader that does not train nothing is told
-            )
+            # Nothing was applied; of a loader that does not train nothing is told.
+            self._untold = why
             return
         self._account.kept = False
         self._account.rolled_back = why

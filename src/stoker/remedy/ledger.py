@@ -154,14 +154,15 @@ class Ledger:
             "loaders": [account.as_record() for account in self._accounts],
         }
         text = json.dumps(record, indent=2) + "\n"
-        path = path.resolve()  # a link stays one
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        is_special = path.exists() and not path.is_file()  # a pipe or a device is written to
+        target = path.resolve()  # a link stays one
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            if path.exists() and not path.is_file():  # a pipe or a device is written to
+            if is_special:
                 path.write_text(text, encoding="utf-8")
                 return
             part.write_text(text, encoding="utf-8")
-            part.replace(path)
+            part.replace(target)
         except OSError as error:
             write_line(f"the account can't be written to {path}: {error.strerror}")
             part.unlink(missing_ok=True)
