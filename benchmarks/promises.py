@@ -91,7 +91,7 @@ CHANGES: dict[str, Change] = {
     ),
     "c08": Change(
         "device-augment",
-        "no transforms in the data set",
+        "no transforms in the data set; a device's time for them is left out",
         ByEpoch(steps=100, epochs=1),
         edits=(("transforms = [warp, blur, tint, crop]", "transforms = []"),),
     ),

@@ -46,6 +46,8 @@ exit codes:
 """
 # The doctor's run that comes first is short: it has to find one cause, not to fill a report.
 _BUDGET_S = 20.0
+# What stands before the words of a call of that kind.
+_BEFORE: dict[str, tuple[str, ...]] = {"module": ("-m",), "launcher": ("--",), "script": ()}
 # Several rounds of workers, and not long beside a training.
 _TRIAL_S = 2.0
 
@@ -110,14 +112,16 @@ def run(args: argparse.Namespace) -> int:
         requests = _prescribed(diagnosis, args) if diagnosis is not None else ()
     if args.dry_run:
         return _show(args.call, requests)
-    variables: dict[str, str] = {}
-    if requests:
-        if path is not None:
-            _forget(Path(path))
-        variables = _environment(requests, diagnosis, path, args)
-    else:
+    if path is not None:
+        _forget(Path(path))
+    if not requests:
         _tell("nothing is applied, the script runs as it is", is_quiet=args.quiet)
-    return _become(command, variables)
+        if path is not None:
+            from stoker.remedy.ledger import account_text
+
+            JsonOutput(path).write(account_text(args.call.argv, ()))
+        return _become(command, {})
+    return _become(command, _environment(requests, diagnosis, path, args))
 
 
 def _forget(path: Path) -> None:
@@ -186,7 +190,7 @@ def _examine(args: argparse.Namespace) -> Diagnosis | None:
 
 
 def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> None:
-    import hashlib
+    from stoker.probe.command import digest_of, source_of
 
     def refused(problem: str) -> InputError:
         return InputError(
@@ -195,23 +199,31 @@ def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> 
             run_next=f"stoker doctor --json {given} {_words(call)}",
         )
 
-    before = {"module": ("-m",), "launcher": ("--",), "script": ()}[call.kind]
-    argv = (*before, *call.argv)
-    if diagnosis.script.sha256 is None or call.kind != "script":
-        if diagnosis.script.argv[: len(before) + 1] != argv[: len(before) + 1]:
-            raise refused(f"this is {' '.join(argv[: len(before) + 1])}")
-        return
-    if hashlib.sha256(Path(call.argv[0]).read_bytes()).hexdigest() != diagnosis.script.sha256:
-        is_named_so = Path(diagnosis.script.argv[0]).name == Path(call.argv[0]).name
-        raise refused(
-            f"{call.argv[0]} was changed since" if is_named_so else f"this is {call.argv[0]}"
-        )
+    before = _BEFORE[call.kind]
+    argv, diagnosed = (*before, *call.argv), diagnosis.script.argv
+    first = len(before) + 1
+    # A script may be named by another path, its file tells; started another way it is another run.
+    is_started_alike = diagnosed[:first] == argv[:first] or (
+        call.kind == "script" and not diagnosed[0].startswith("-")
+    )
+    if not is_started_alike:
+        raise refused(f"this is {' '.join(argv[:first])}")
+    digest = digest_of(call.kind, call.argv)
+    if digest is None or diagnosis.script.sha256 is None:
+        # Nothing tells what trains but the words themselves.
+        if diagnosed[: first + 1] != argv[: first + 1]:
+            raise refused(f"this is {' '.join(argv[: first + 1])}")
+    elif digest != diagnosis.script.sha256:
+        path = source_of(call.kind, call.argv)
+        shown = call.argv[0] if call.kind == "script" or path is None else os.path.relpath(path)
+        is_named_so = any(Path(word).name == Path(shown).name for word in diagnosed)
+        is_changed = is_named_so or call.kind == "module"
+        raise refused(f"{shown} was changed since" if is_changed else f"this is {shown}")
 
 
 def _words(call: ScriptCall) -> str:
     """As it is written behind a command of Stoker."""
-    before = {"module": ("-m",), "launcher": ("--",), "script": ()}[call.kind]
-    return shlex.join((*before, *call.argv))
+    return shlex.join((*_BEFORE[call.kind], *call.argv))
 
 
 def _prescribed(diagnosis: Diagnosis, args: argparse.Namespace) -> tuple[Request, ...]:
@@ -240,16 +252,16 @@ def _show(call: ScriptCall, requests: tuple[Request, ...]) -> int:
     asked = ", ".join(str(request) for request in requests) or "nothing"
     _tell(f"dry run: would apply {asked}", is_quiet=False)
     if requests:
-        write_stdout(change_of(_path_of(call), requests))
+        write_stdout(change_of(_source(call), requests))
     return EXIT_OK
 
 
-def _path_of(call: ScriptCall) -> str | None:
-    """Where the script's source is; absolute, for it may change its directory."""
-    if call.kind == "launcher":  # the first source on its command line
-        named = (word for word in call.argv if word.endswith(".py") and Path(word).is_file())
-        return next((str(Path(word).absolute()) for word in named), None)
-    return str(Path(call.argv[0]).absolute()) if call.kind == "script" else None
+def _source(call: ScriptCall) -> str | None:
+    """Where the source of what trains is; absolute, for it may change its directory."""
+    from stoker.probe.command import source_of
+
+    path = source_of(call.kind, call.argv)
+    return str(path) if path is not None and path.suffix == ".py" else None
 
 
 def _environment(
@@ -269,7 +281,7 @@ def _environment(
         baseline_s=diagnosis.step.real_s if diagnosis is not None else None,
         dataset=loader.dataset if loader is not None else None,
         batch_bytes=loader.batch_bytes if loader is not None else None,
-        script=_path_of(args.call),
+        script=_source(args.call),
         json=json,
         checked_batches=args.certify,
         window_s=args.trial,

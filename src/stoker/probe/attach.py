@@ -6,7 +6,6 @@ what it writes, ends it when it won't, and cleans up. The script's own output go
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -21,7 +20,7 @@ import msgspec
 import stoker
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.probe import gap_reading, launch, reading, sandbox, trainer_lines
-from stoker.probe.command import Kind, command_of
+from stoker.probe.command import Kind, command_of, digest_of
 from stoker.probe.descendants import descendants, end_marked, end_tree, send
 from stoker.probe.held_back import held_back
 from stoker.probe.host import host_facts
@@ -304,9 +303,7 @@ class _Run:
 
 
 def _script(target: Target) -> Script:
-    """The target as it stands in the record; the hash is of the script's file."""
-    digest = None
-    if target.kind == "script":
-        digest = hashlib.sha256(Path(target.argv[0]).read_bytes()).hexdigest()
+    """The target as it stands in the record; the hash is of the file that trains."""
+    digest = digest_of(target.kind, target.argv)
     prefix: dict[str, tuple[str, ...]] = {"module": ("-m",), "launcher": ("--",), "script": ()}
     return Script(argv=prefix[target.kind] + target.argv, cwd=str(Path.cwd()), sha256=digest)

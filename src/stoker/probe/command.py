@@ -5,11 +5,13 @@ Imports nothing of the user's: that is for the examined process to do.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -48,18 +50,64 @@ def _check_module(name: str, asked: str) -> None:
         )
 
 
+def source_of(kind: Kind, argv: Sequence[str]) -> Path | None:
+    """The file that trains, absolute; None where the command line doesn't show one.
+
+    Of a launcher it is the first Python source among its words, else the module behind the last
+    -m (the first may be the launcher's own, as of `python -m torch.distributed.run -m trainer`),
+    else the first file that it is given.
+    """
+    if kind == "script":
+        return Path(argv[0]).absolute()
+    if kind == "module":
+        return _module_source(argv[0])
+    files = [Path(word).absolute() for word in argv[1:] if Path(word).is_file()]
+    sources = [path for path in files if path.suffix == ".py"]
+    if sources:
+        return sources[0]
+    modules = [name for option, name in pairwise(argv) if option == "-m"]
+    if modules:
+        return _module_source(modules[-1])
+    return files[0] if files else None
+
+
+def digest_of(kind: Kind, argv: Sequence[str]) -> str | None:
+    """SHA-256 of the file that trains, hexadecimal; None where none is seen or it can't be read."""
+    source = source_of(kind, argv)
+    try:
+        return None if source is None else hashlib.sha256(source.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _module_source(name: str) -> Path | None:
+    """What `python -m` runs: the module's file, or __main__ of a package."""
+    places = [str(Path.cwd()), *sys.path]
+    spec = _spec(name, places)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _spec("__main__", list(spec.submodule_search_locations))
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return None
+    return Path(spec.origin).absolute()
+
+
 def is_there(name: str, places: Sequence[str]) -> bool:
     """True when the dotted name leads to a module; its packages are looked into, not imported."""
+    return _spec(name, places) is not None
+
+
+def _spec(name: str, places: Sequence[str]) -> ModuleSpec | None:
     within: Sequence[str] | None = places
+    spec = None
     for part in name.split("."):
         # The last part alone: by its whole name a folder without __init__.py would be looked for
         # in its imported parent.
         spec = PathFinder.find_spec(part, within) if within is not None and part else None
         if spec is None:
-            return False
+            return None
         locations = spec.submodule_search_locations
         within = list(locations) if locations is not None else None
-    return True
+    return spec
 
 
 def _check_script(name: str, asked: str) -> None:

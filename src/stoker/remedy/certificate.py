@@ -1,7 +1,9 @@
 """Equivalence, shown on the first batches: what the remedies give against the script's own way.
 
 The script's data set is asked for the same samples in the training process, with the random
-generators put back after; compared are the bytes of every part of the batch, and the order.
+generators put back after; compared are the bytes of every part of the batch. Hashes of the order
+and of the parts that don't change from draw to draw are kept: another run's tell whether it had the
+same.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.containers import Place, parts
-from stoker.random_state import undisturbed
+from stoker.random_state import states, undisturbed
 
 # Two draws of the script's own differ in mean and spread as chance has it; three times as much is
 # no chance any more.
@@ -27,6 +29,7 @@ _MORE_DRAWS = 6
 
 
 Parts = dict[Place, Any]
+_PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 @dataclass
@@ -38,7 +41,9 @@ class Certificate:
     compared: int = 0
     differing: set[Place] = field(default_factory=set)
     odd: set[Place] = field(default_factory=set)  # no random draw explains the difference
+    draws: bool = False  # making a batch drew from a global generator
     _order: Any = field(default_factory=hashlib.sha256)
+    _data: Any = field(default_factory=hashlib.sha256)
 
     @property
     def is_complete(self) -> bool:
@@ -49,9 +54,11 @@ class Certificate:
         """Compare a batch that was loaded for this entry of the sampler."""
         self._order.update(repr(entry).encode())
         given = dict(parts(batch))
-        put_back = undisturbed()
+        put_back, before = undisturbed(), states()
         try:
-            own, again = dict(parts(self._made(entry))), dict(parts(self._made(entry)))
+            own = dict(parts(self._made(entry)))
+            self.draws = self.draws or states() != before
+            again = dict(parts(self._made(entry)))
             for _ in range(_MORE_DRAWS):
                 if not _agree_by_chance(own, again, given):
                     break
@@ -72,13 +79,18 @@ class Certificate:
                     given[place], own[place], again[place]
                 ):
                     self.odd.add(place)
+        for place in sorted(given.keys() - self.differing, key=repr):
+            self._data.update(repr(place).encode() + _content(given[place]))
         self.compared += 1
 
     @property
     def sentence(self) -> str:
         """The finding."""
-        order = f"order {self._order.hexdigest()[:12]}"
-        what = f"{self.compared} batches compared with the script's own way, {order}"
+        what = (
+            f"{self.compared} batches compared with the script's own way "
+            f"(order {self._order.hexdigest()[:12]}, data {self._data.hexdigest()[:12]}"
+            f"{'' if self.draws else ', no random numbers drawn'})"
+        )
         if not self.differing:
             return f"{what}: the same bytes"
         places = ", ".join(map(_text, sorted(self.differing, key=repr)))
@@ -86,6 +98,17 @@ class Certificate:
             odd = ", ".join(map(_text, sorted(self.odd, key=repr)))
             return f"{what}: OTHER DATA in {odd}"
         return f"{what}: the same, but {places} draws random numbers: same distribution"
+
+    def as_record(self) -> dict[str, Any]:
+        """The finding for programs."""
+        return {
+            "batches": self.compared,
+            "order_sha256": self._order.hexdigest(),
+            "data_sha256": self._data.hexdigest(),
+            "draws_random_numbers": self.draws,
+            "differing": [_text(place) for place in sorted(self.differing, key=repr)],
+            "other_data": [_text(place) for place in sorted(self.odd, key=repr)],
+        }
 
     def _made(self, entry: Any) -> Any:
         loader = self.loader
@@ -119,6 +142,17 @@ def _same(one: Any, other: Any) -> bool:
         return False
     result = one == other
     return bool(result.all()) if hasattr(result, "all") else bool(result)
+
+
+def _content(part: Any) -> bytes:
+    """What tells one part from another; of a tensor its type and shape, too."""
+    if sys.modules["torch"].is_tensor(part):
+        return f"{part.dtype}{tuple(part.shape)}".encode() + _bytes(part)
+    if hasattr(part, "tobytes"):  # NumPy's arrays and numbers
+        return f"{part.dtype}{part.shape}".encode() + part.tobytes()
+    # What else a batch may hold tells in its text, or of what kind it is: an address would be
+    # another one in each run.
+    return (repr(part) if isinstance(part, _PLAIN) else type(part).__qualname__).encode()
 
 
 def _bytes(tensor: Any) -> bytes:

@@ -199,6 +199,7 @@ class LoaderCourse:
             if not self._certificate.is_complete and self._plan.settings.in_order:
                 self._certificate.check(entry, batch)
                 self._account.certificate = self._certificate.sentence
+                self._account.certified = self._certificate.as_record()
                 if self._certificate.odd or self._freezes:
                     self._roll_back(self._certificate.sentence)
             if self._plan.settings.delivers_early:

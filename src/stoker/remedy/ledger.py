@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ class LoaderAccount:
     wanted_batches: int = 0  # to be certified
     in_order: bool = True
     certificate: str | None = None
+    certified: dict[str, Any] | None = None  # the same for programs
     steps: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(Way, 0))
     seconds: dict[Way, float] = field(default_factory=lambda: dict.fromkeys(Way, 0.0))
     starts: dict[Way, list[float]] = field(default_factory=lambda: {way: [] for way in Way})
@@ -90,6 +92,7 @@ class LoaderAccount:
             "epoch_start_s": starts,
             "saved_s": self.saved_s,
             "certificate": self.certificate,
+            "certified": self.certified,
         }
 
 
@@ -148,12 +151,7 @@ class Ledger:
             self._write_json(Path(self._json_path))
 
     def _write_json(self, path: Path) -> None:
-        record = {
-            "schema": "stoker.run/1",
-            "script": sys.argv,
-            "loaders": [account.as_record() for account in self._accounts],
-        }
-        text = json.dumps(record, indent=2) + "\n"
+        text = account_text(sys.argv, [account.as_record() for account in self._accounts])
         is_special = path.exists() and not path.is_file()  # a pipe or a device is written to
         target = path.resolve()  # a link stays one
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -166,6 +164,12 @@ class Ledger:
         except OSError as error:
             write_line(f"the account can't be written to {path}: {error.strerror}")
             part.unlink(missing_ok=True)
+
+
+def account_text(script: Sequence[str], loaders: Sequence[dict[str, Any]]) -> str:
+    """What `--json` writes: the script's words, and what came of each loader."""
+    record = {"schema": "stoker.run/1", "script": list(script), "loaders": list(loaders)}
+    return json.dumps(record, indent=2) + "\n"
 
 
 def write_line(text: str) -> None:

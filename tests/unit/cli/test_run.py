@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +153,8 @@ def test_auto_examines_first_and_goes_by_what_it_finds(
         assert "no training loop was seen" in capsys.readouterr().err
     else:
         orders = started("--quiet", "train.py").orders
-        assert orders is None or orders.requests
+        assert orders is not None
+        assert orders.requests[0].name == "overlap"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +221,68 @@ def test_a_diagnosis_of_another_module_is_refused(
     err = capsys.readouterr().err
     assert "this is -m json.tool" in err
     assert "next: stoker doctor --json diagnosis.json -m json.tool\n" in err
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Iterator[Path]:
+    """A package with a module that trains, and the path of its source."""
+    source = tmp_path / "trainer" / "main.py"
+    source.parent.mkdir()
+    (source.parent / "__init__.py").touch()
+    source.write_text(SOURCE)
+    yield source
+
+
+LAUNCHES = (
+    ("--", sys.executable, "train.py", "--epochs", "3"),
+    ("--", sys.executable, "-m", "trainer.main"),
+    ("-m", "trainer.main"),
+)
+
+
+@pytest.mark.parametrize("call", LAUNCHES)
+def test_what_a_launcher_or_a_module_runs_is_known_by_its_file(
+    call: tuple[str, ...], script: Path, launched: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script, argv=call)
+    assert started("--diagnosis", given, *call).orders is not None
+    for source in (script, launched):
+        source.write_text(SOURCE + "# changed\n")
+    assert main(["run", "--diagnosis", given, *call]) == 1
+    assert "was changed since" in capsys.readouterr().err
+
+
+def test_another_script_behind_the_same_launcher_is_refused(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (script.parent / "other.py").write_text(SOURCE + "# another\n")
+    given = written(diagnoses.serial_loader(), script, argv=LAUNCHES[0])
+    assert main(["run", "--diagnosis", given, "--", sys.executable, "other.py"]) == 1
+    assert "this is other.py" in capsys.readouterr().err
+
+
+def test_a_script_is_not_the_launcher_that_starts_it(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script, argv=LAUNCHES[0])
+    assert main(["run", "--diagnosis", given, "train.py"]) == 1
+    assert "this is train.py" in capsys.readouterr().err
+
+
+def test_without_a_file_that_is_seen_the_words_tell(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script, argv=("--", "sh", "train"), sha256=None)
+    assert main(["run", "--diagnosis", given, "--", "sh", "other"]) == 1
+    assert "this is -- sh other" in capsys.readouterr().err
+
+
+def test_a_run_with_nothing_applied_has_an_account_too(script: Path) -> None:
+    account = script.parent / "account.json"
+    account.write_text('{"loaders": ["of an earlier run"]}')
+    given = written(diagnoses.device_bound(), script)
+    started("--json", str(account), "--diagnosis", given, "train.py")
+    assert json.loads(account.read_text())["loaders"] == []
 
 
 def test_an_earlier_account_is_forgotten_and_a_device_is_left(script: Path) -> None:

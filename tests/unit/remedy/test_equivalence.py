@@ -80,6 +80,35 @@ def test_a_missing_part_and_another_type_are_other_data() -> None:
     assert certified(plain, [BATCH[0].double(), BATCH[1]]).odd == {(0,)}
 
 
+def test_the_hashes_of_two_runs_tell_whether_they_had_the_same_data() -> None:
+    first, second = certified(plain, BATCH).as_record(), certified(plain, BATCH).as_record()
+    assert first == second
+    ones = torch.ones(2, 4)
+    other = certified(lambda index: (ones[0], torch.tensor(index)), [ones, BATCH[1]])
+    assert other.as_record()["data_sha256"] != first["data_sha256"]
+    assert other.as_record()["order_sha256"] == first["order_sha256"]
+
+
+def test_what_is_drawn_anew_is_no_part_of_the_hash_of_the_data() -> None:
+    torch.manual_seed(0)
+    first, second = (
+        certified(noisy, [torch.randn(2, 500) + 5, torch.tensor([3, 4])]).as_record()
+        for _ in range(2)
+    )
+    assert first["data_sha256"] == second["data_sha256"]
+    assert first["differing"] == ["batch[0]"]
+
+
+def test_drawing_random_numbers_is_seen_where_the_bytes_do_not_show_it() -> None:
+    def drawing(index: int) -> Any:
+        random.random()
+        return plain(index)
+
+    assert certified(drawing, BATCH).draws
+    assert "no random numbers drawn" in certified(plain, BATCH).sentence
+    assert "no random numbers drawn" not in certified(drawing, BATCH).sentence
+
+
 def test_the_check_leaves_the_random_stream_where_it_was() -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
