@@ -217,7 +217,7 @@ def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> 
         path = source_of(call.kind, call.argv)
         shown = call.argv[0] if call.kind == "script" or path is None else os.path.relpath(path)
         is_named_so = any(Path(word).name == Path(shown).name for word in diagnosed)
-        is_changed = is_named_so or call.kind == "module"
+        is_changed = is_named_so or diagnosed == argv or call.kind == "module"
         raise refused(f"{shown} was changed since" if is_changed else f"this is {shown}")
 
 

@@ -146,6 +146,8 @@ def test_auto_examines_first_and_goes_by_what_it_finds(
         return replace(diagnoses.serial_loader().profile, end=end)
 
     monkeypatch.setattr(attach, "examine", examine)
+    made = diagnoses.serial_loader()
+    monkeypatch.setattr(diagnosing, "diagnose", lambda profile: replace(made, profile=profile))
     if end is End.INTERRUPTED:
         assert main(["run", "train.py"]) == 130
     elif end is None:
