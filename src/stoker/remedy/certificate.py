@@ -149,7 +149,7 @@ def _content(part: Any) -> bytes:
     if sys.modules["torch"].is_tensor(part):
         return f"{part.dtype}{tuple(part.shape)}".encode() + _bytes(part)
     if hasattr(part, "tobytes"):  # NumPy's arrays and numbers
-        return f"{part.dtype}{part.shape}".encode() + part.tobytes()
+        return f"{part.dtype}{part.shape}".encode() + bytes(part.tobytes())
     # What else a batch may hold tells in its text, or of what kind it is: an address would be
     # another one in each run.
     return (repr(part) if isinstance(part, _PLAIN) else type(part).__qualname__).encode()
