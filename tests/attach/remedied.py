@@ -33,6 +33,8 @@ class Ended:
 
 def environment(remedies: str, account: Path | None, **orders: Any) -> dict[str, str]:
     """The variables with which `stoker run` starts a script."""
+    if "baseline_s" in orders:  # the diagnosis has seen a batch, too
+        orders = {"batch_bytes": 8 * 3 * 64 * 64 * 4, **orders}
     carried = Orders(requests=parse(remedies), json=account and str(account), **orders)
     path = os.environ.get("PYTHONPATH", "")
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -82,12 +83,28 @@ def test_what_works_in_the_training_process_alone_is_rolled_back(
     losses: str, tmp_path: Path
 ) -> None:
     ended = remedied(
-        "overlap=2", *ARGUMENTS, "--fails-in-workers", folder=tmp_path, baseline_s=SLOW_S
+        "overlap=2,persistent-workers",
+        *(*ARGUMENTS, "--fails-in-workers", "--children"),
+        folder=tmp_path,
+        baseline_s=SLOW_S,
     )
     assert ended.stdout == losses
     assert ended.code == 0
     assert "does not work in a worker" in ended.account["rolled_back"]
     assert "rolled back, the script has its own loader again" in ended.stderr
+    assert "children 0\n" in ended.stderr
+
+
+def test_without_a_diagnosis_shared_memory_is_asked_for_room_all_the_same(
+    losses: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = os.statvfs("/dev/shm")
+    used = (size.f_blocks - size.f_bavail) * size.f_frsize
+    monkeypatch.setenv("STOKER_SHM_BYTES", str(used + 3_000_000))  # seven batches or so
+    ended = remedied("overlap=8", *ARGUMENTS, folder=tmp_path)
+    assert ended.stdout == losses
+    assert ended.account["applied"] == []
+    assert "MB of shared memory" in ended.account["refused"][0]["reason"]
 
 
 def test_the_scripts_own_error_is_raised_as_the_script_raises_it(tmp_path: Path) -> None:

@@ -276,9 +276,11 @@ def _environment(
     from stoker.remedy.orders import Orders
 
     loader = diagnosis.profile.loader if diagnosis is not None else None
+    baseline_s, edge_s = _pace(diagnosis) if diagnosis is not None else (None, 0.0)
     orders = Orders(
         requests=requests,
-        baseline_s=diagnosis.step.real_s if diagnosis is not None else None,
+        baseline_s=baseline_s,
+        edge_s=edge_s,
         dataset=loader.dataset if loader is not None else None,
         batch_bytes=loader.batch_bytes if loader is not None else None,
         script=_source(args.call),
@@ -294,6 +296,18 @@ def _environment(
         ROOT_VARIABLE: str(Path(stoker.__file__).parent),
         "PYTHONPATH": f"{site}{os.pathsep}{path}" if path else site,
     }
+
+
+def _pace(diagnosis: Diagnosis) -> tuple[float | None, float]:
+    """Seconds of a batch as the script has it, and what of that the boundaries of epochs take:
+    remedies are tried within epochs.
+    """
+    from stoker.records.diagnosis import Part
+
+    step_s, loader = diagnosis.step.real_s, diagnosis.profile.loader
+    batches = loader.batches_per_step if loader is not None else 1.0
+    edge_s = sum(row.seconds for row in diagnosis.ledger if row.part is Part.EPOCH_EDGE)
+    return step_s and step_s / batches, max(0.0, edge_s) / batches
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:

@@ -7,7 +7,7 @@ stay for the next run: they are named by path, size and time of change.
 from __future__ import annotations
 
 import builtins
-import contextlib
+import errno
 import hashlib
 import io
 import os
@@ -15,10 +15,11 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from stoker.remedy.folder_budget import FolderBudget
 from stoker.remedy.request import Request, size_text
 from stoker.remedy.settings import SAME, Change, Refusal, Settings, Subject
 from stoker.stand_in import StandIn
@@ -34,8 +35,10 @@ class LocalCopies:
 
     def __init__(self, folder: str, budget: int) -> None:
         self._folder = folder
-        self._budget = budget
-        self._known: dict[str, str] = {}  # where a path is read from: its copy, or itself
+        self._room = FolderBudget(folder, budget)
+        # Where a path is read from, its copy or itself, as long as the file is the same.
+        self._known: dict[str, tuple[tuple[int, int], str]] = {}
+        self._is_full = False  # the disk itself, before the budget is used up
         self._open: Callable[..., Any] | None = None
 
     def around(self, dataset: Any) -> Any:
@@ -49,6 +52,10 @@ class LocalCopies:
     def problem(self) -> str | None:
         """Why nothing is copied any more: never, a full folder is read from all the same."""
         return None
+
+    def held(self) -> int | None:
+        """Files in the folder."""
+        return self._room.copies
 
     def opened(self, file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
         """`open`, from the copy where there is one."""
@@ -75,26 +82,23 @@ class LocalCopies:
     def _place_of(self, path: Any) -> Any:
         if not isinstance(path, str):
             return path
-        place = self._known.get(path)
-        if place is None:
-            try:
-                place = self._copy_of(os.path.realpath(path)) or path
-            except OSError:
-                return path  # the script's own open says what is wrong with it
-            self._known[path] = place
-        return place
+        try:
+            facts = os.stat(path)  # noqa: PTH116 - a str all the way: this runs for every file
+            stamp = facts.st_mtime_ns, facts.st_size
+            known = self._known.get(path)
+            if known is None or known[0] != stamp:  # new, or rewritten since
+                known = self._known[path] = stamp, self._copy_of(path, facts) or path
+        except OSError:
+            return path  # the script's own open says what is wrong with it
+        return known[1]
 
-    def _copy(self, source: str, target: Path) -> None:
-        # By the own open: the one in its place would want a copy of the source first.
-        assert self._open is not None
-        with self._open(source, "rb") as read, self._open(target, "wb") as written:
-            shutil.copyfileobj(read, written)
-
-    def _copy_of(self, path: str) -> str | None:
-        """The copy of a file, made when it is missing; None for what is not copied."""
+    def _copy_of(self, path: str, facts: os.stat_result) -> str | None:
+        """The copy of a file, made when it is missing; None for what is not copied. Raises
+        BlockingIOError where that can't be told now.
+        """
+        path = os.path.realpath(path)
         if path.startswith((*_NOT_DATA, self._folder + "/")) or path.endswith(_CODE):
             return None
-        facts = os.stat(path)  # noqa: PTH116 - a str all the way: this runs for every file
         if not stat.S_ISREG(facts.st_mode):
             return None
         name = f"{path}\0{facts.st_size}\0{facts.st_mtime_ns}"
@@ -102,34 +106,23 @@ class LocalCopies:
         copy = Path(self._folder, digest[:2], digest[2:] + Path(path).suffix)
         if copy.exists():
             return str(copy)
-        if _size_of(self._folder) + facts.st_size > self._budget:
+        if self._is_full:
             return None
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        part = copy.with_name(f".{copy.name}.{os.getpid()}")
         try:
-            self._copy(path, part)
-            if part.stat().st_size == facts.st_size:  # not while it was being written
-                part.replace(copy)
-                _note_size(self._folder, facts.st_size)
-                return str(copy)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink()
-        return None
+            is_there = self._room.add(copy, facts.st_size, partial(self._write, path))
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            # What is left of a disk is for others; each try would write until it is full again.
+            self._is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return None
+        return str(copy) if is_there else None
 
-
-_sizes: dict[str, int] = {}
-
-
-def _size_of(folder: str) -> int:
-    """Bytes in the folder: counted once a process, then as this process adds to them."""
-    if folder not in _sizes:
-        _sizes[folder] = sum(file.stat().st_size for file in Path(folder).glob("??/*"))
-    return _sizes[folder]
-
-
-def _note_size(folder: str, size: int) -> None:
-    _sizes[folder] = _size_of(folder) + size
+    def _write(self, source: str, copy: IO[bytes]) -> None:
+        # By the own open: the one in its place would want a copy of the source first.
+        assert self._open is not None
+        with self._open(source, "rb") as read:
+            shutil.copyfileobj(read, copy)
 
 
 class _Reading:
@@ -156,23 +149,32 @@ class _Reading:
             end()
 
 
+_seen: set[str] = set()  # folders whose files this process has counted
+
+
+def _used(folder: str, budget: int) -> int:
+    """Bytes that lie there; counted file by file once a process."""
+    room = FolderBudget(folder, budget)
+    used = room.used() if folder in _seen else room.recount()
+    _seen.add(folder)
+    return used
+
+
 def cache_local(subject: Subject, settings: Settings, request: Request) -> Change | Refusal:
     """Read through copies in that folder."""
     if subject.is_iterable:
         return Refusal("an iterable data set reads when it likes, not sample by sample")
     folder, budget = Path(request.folder or ""), request.count or 0
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        used = _used(str(folder), budget)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Refusal(f"{folder} can't be used: {error.strerror}")
-    if not os.access(folder, os.W_OK):
-        return Refusal(f"{folder} can't be written to")
-    if budget > free + _size_of(str(folder)):
+    if budget > free + used:
         return Refusal(f"{folder} has {free / 1e9:.1f} GB free, not {size_text(budget)}")
-    layers = (*settings.layers, LocalCopies(str(folder), budget))
     return Change(
-        replace(settings, layers=layers),
+        settings,
         f"files are read through copies in {folder}, up to {size_text(budget)}",
         SAME,
+        layer=LocalCopies(str(folder), budget),
     )

@@ -6,7 +6,6 @@ generators show draws; for generators of other places samples are made twice, no
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from stoker.random_state import states, undisturbed
@@ -17,7 +16,6 @@ from stoker.remedy.settings import SAME, Change, Refusal, Settings, Subject
 from stoker.remedy.shared_store import SharedStore
 from stoker.stand_in import StandIn, gives_batches
 
-_SHARE_OF_FREE = 0.8
 # What a cache is given beyond the samples' own bytes: heads of the entries, and shorter samples.
 _ROOM = 1.15
 # What the flag of the store says: why nothing more is cached.
@@ -54,6 +52,10 @@ class RamCache:
     def problem(self) -> str | None:
         """Why caching has ended; None while it goes on."""
         return _PROBLEMS.get(self._store.flag)
+
+    def held(self) -> int | None:
+        """Samples kept so far; None once caching has ended."""
+        return self._store.count if self.is_keeping else None
 
 
 class _Cached:
@@ -148,20 +150,18 @@ def cache_ram(subject: Subject, settings: Settings, request: Request) -> Change 
         samples = len(subject.dataset)
     except TypeError:
         return Refusal("the data set has no length")
-    room = subject.memory_available_bytes
-    if room is not None and budget > _SHARE_OF_FREE * room:
-        return Refusal(
-            f"a cache of {size_text(budget)} does not fit: {room / 1e9:.1f} GB of memory are "
-            "available, of which it may take four fifths"
-        )
+    lack = subject.lacks_memory(budget)
+    if lack is not None:
+        return Refusal(lack)
     own = own_generators(subject.dataset)
     if own is not None:
         return Refusal(f"{own} is a random generator of the data set's own: samples differ")
-    layers = (*settings.layers, RamCache(samples, budget))
     return Change(
-        replace(settings, layers=layers),
+        settings,
         f"finished samples are kept in up to {size_text(budget)}",
         SAME,
+        layer=RamCache(samples, budget),
+        needs_bytes=budget,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stoker.remedy.edits import Edit, Offset, edits_for_pack, offsets, wrapped_call
 from stoker.remedy.request import Request
+from stoker.remedy.workers import one_a_core
 
 
 def keywords_of(requests: Sequence[Request]) -> dict[str, str]:
@@ -20,7 +21,8 @@ def keywords_of(requests: Sequence[Request]) -> dict[str, str]:
     for request in requests:
         match request.name:
             case "overlap" | "workers":
-                found["num_workers"] = str(request.count if request.count is not None else 2)
+                count = one_a_core() if request.count is None else request.count
+                found["num_workers"] = str(count)
                 if request.count == 0:
                     found |= {"persistent_workers": "False", "prefetch_factor": "None"}
                     found["multiprocessing_context"] = "None"

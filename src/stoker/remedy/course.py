@@ -6,10 +6,15 @@ Everything that goes wrong here ends with the script's own loader.
 from __future__ import annotations
 
 import copy
+import os
+import statistics
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from stoker.probe.snapshot import size_of
 from stoker.random_state import drawn_base
 from stoker.remedy.apply import Plan
 from stoker.remedy.cache_ram import RamCache
@@ -20,17 +25,22 @@ from stoker.remedy.fingerprint import fingerprint
 from stoker.remedy.indices import Indices
 from stoker.remedy.ledger import LoaderAccount, milliseconds
 from stoker.remedy.orders import Orders
-from stoker.remedy.settings import Settings
-from stoker.remedy.staging import HELD
+from stoker.remedy.proof import Doubted, Dropped, Kept, Proof, Useless, Verdict
+from stoker.remedy.request import Request
 from stoker.remedy.steps import Cycles, Steps
+from stoker.remedy.supplies import Supplies
 from stoker.remedy.supply import Iterate, Supply, length_of, settings_of
-from stoker.remedy.trial import Trial, Way
+from stoker.remedy.trial import WORTH, Found, Way
 from stoker.remedy.watched_order import WatchedOrder
 
 Tell = Callable[[str], None]
+# The plan anew, now that the bytes of a batch are known.
+Replan = Callable[[int], Plan]
 
 # The data set is looked at around each of the first batches of an epoch, later around one of some.
 _LOOKS, _LOOK_EVERY = 16, 8
+
+_KEPT_WORKERS = Request("persistent-workers")
 
 
 class LoaderCourse:
@@ -47,12 +57,16 @@ class LoaderCourse:
         tell: Tell,
         orders: Orders,
         steps: Steps,
-        trial: Trial | None = None,
-        found_to_train: Callable[[], None] | None = None,
+        proof: Proof,
+        announce: Callable[[Plan], None],
+        trains: bool = True,
+        replan: Replan | None = None,
     ) -> None:
-        """`trial`: of an earlier loader like this one, for scripts that make one every epoch.
-        `found_to_train`: called once an optimizer's step has followed a batch; until then the
-        loader may be one of an evaluation, and is the script's own. None: it trains for sure.
+        """`proof`: of an earlier loader like this one, for scripts that make one every epoch.
+        `trains`: False until an optimizer's step has followed a batch; until then the loader may be
+        one of an evaluation, and is the script's own. `announce`: told once what is applied, when
+        that stands and the loader trains. `replan`: given where it takes the size of a batch to say
+        what may be applied; the first one is the script's own then.
         """
         self._loader = copy.copy(loader)  # the loader itself would never be let go
         self._certificate = Certificate(self._loader, orders.checked_batches)
@@ -63,20 +77,13 @@ class LoaderCourse:
         self._tell = tell
         own = settings_of(loader)
         self._own = own
+        self._pid = os.getpid()
         # Workers that the script keeps were given their base seed once; torch draws none later.
         self._has_drawn = own.persistent and loader._iterator is not None
         self._length = length_of(loader)
-        self.trial = trial or Trial(
-            baseline_s=account.baseline_s,
-            depth=plan.settings.depth + (HELD if plan.settings.is_fed else 0),
-            window_s=orders.window_s,
-            # A script without workers starts none at an epoch: no time is lost there.
-            is_about_epochs=plan.settings.persistent and own.workers > 0 and not own.persistent,
-        )
-        settings: dict[Way, Settings] = {Way.OWN: own, Way.REMEDIED: plan.settings}
-        self._supplies = {
-            way: Supply(loader, settings[way], iterate, early=deliveries) for way in Way
-        }
+        self.proof = proof
+        make = partial(Supply, self._loader, iterate=iterate, early=deliveries)
+        self._supplies = Supplies(make, own, plan)
         self._seen: Any = None  # the data set as the workers and caches know it
         self._in_epoch: Any = None  # the same behind the first batch, for which files are opened
         self._given = 0  # batches of this epoch
@@ -84,14 +91,18 @@ class LoaderCourse:
         self._is_loose = False  # this epoch has given a batch that came in any order
         self._order: WatchedOrder | None = None
         # Of the sampler of an earlier loader like this one enough was seen.
-        self._is_known = trial is not None and trial.found is not None
+        self._is_known = proof.has_found
         self._feed: weakref.ref[Feed] | None = None
         self._is_over = False
         self._steps = steps
         self._cycles = Cycles(steps)
-        self._found_to_train = found_to_train
+        self._trains = trains
+        self._announce: Callable[[Plan], None] | None = announce
+        self._replan = replan
+        self._orders = orders
         self._untold: str | None = None  # why it was rolled back before it was found to train
         self._steps_before = 0  # the optimizer's, when the last batch was given
+        self._announce_if_due()
 
     @property
     def is_over(self) -> bool:
@@ -113,9 +124,10 @@ class LoaderCourse:
             if self._is_loose:
                 return self._pass(Aside(own), loader, WatchedOrder(loader))
             before.hand_over(Aside(own))
+        self._release()
         now = self._look()
         if self._seen is not None and now != self._seen:
-            self._supplies[Way.REMEDIED].renew()
+            self._supplies.renew()
         self._seen = now
         self._in_epoch, self._given, self._is_loose = None, 0, False
         self._cycles.cut()
@@ -140,36 +152,56 @@ class LoaderCourse:
         """How the next batches should be loaded."""
         if not self._is_known and self._order is not None:
             self._is_known = self._order.is_known
-        is_free = self._is_known and not self._is_over and self._found_to_train is None
-        return self.trial.way if is_free else Way.OWN
+        is_free = self._is_known and self._trains and self._replan is None
+        return self.proof.way if is_free and not self._is_over else Way.OWN
 
     def supply(self, way: Way) -> Supply:
         """The loader for a way."""
-        return self._supplies[way]
+        return self._supplies.of(way, self.proof.left_out)
+
+    def left(self) -> None:
+        """The batches of a way have come, and those of another begin, or the epoch is over: of a
+        way that comes no more neither workers nor caches are kept.
+        """
+        if os.getpid() != self._pid:
+            return  # a child that was forked in between, at its end
+        with suppress(Exception):  # whatever is left of it, the training goes on
+            self._release()
+
+    def _release(self) -> None:
+        coming = Way.OWN if self._is_over else self.proof.way
+        self.supply(coming)  # which may be made for it
+        if self._is_over or self.proof.is_at_rest:
+            self._supplies.retire_all_but(coming)
+        # While trials go on the remedied loader keeps what it has, whatever way is on.
+        kept = () if self._is_over else (Way.REMEDIED,)
+        self._supplies.release(coming, *kept)
 
     def started(self, way: Way, seconds: float) -> None:
         """From iter() to the first batch."""
-        if self._found_to_train is None:
-            self._account.starts[way].append(seconds)
+        if self._trains:
+            self._account.start(way, seconds)
+            if way is Way.REMEDIED and not self._is_over:
+                self._judge_starts()
 
     def stepped(self, way: Way, seconds: float) -> None:
         """A step of the script, from batch to batch."""
         periods = self._cycles.periods(seconds)
-        if self._found_to_train is not None:
+        if not self._trains:
             return
         for each in periods:
             self._account.step(way, each)
             # Behind a roll-back the batches on their way still come: they decide nothing any more.
-            if self.trial.found is None and not self._is_over:
-                self.trial.step(way, each)
-                self._account.own_seen_s = self.trial.own_s
-                self._conclude()
+            if not self._is_over:
+                verdict = self.proof.step(way, each)
+                self._account.own_seen_s = self.proof.own_s
+                self._conclude(verdict)
 
     def asked(self) -> bool:
         """The script asks for a batch; True when those in flight were made of another data set."""
-        if self._found_to_train is not None and self._has_trained():
-            found, self._found_to_train = self._found_to_train, None
-            found()
+        if not self._trains and self._has_trained():
+            self._trains = True
+            self._announce_if_due()
             if self._untold is not None:
                 self._roll_back(self._untold)
         if self._is_over or not self._is_time_to_look() or self._look() == self._in_epoch:
@@ -180,8 +212,11 @@ class LoaderCourse:
 
     def gave(self, way: Way, entry: Any, batch: Any) -> None:
         """The script gets this batch now."""
+        if self._replan is not None:
+            self._judge_by_size(batch)
         # What is made here changes the script's own objects; what workers make, their copies.
-        is_made_here = self._supplies[way].settings.workers == 0
+        settings = self._supplies.settings(way)
+        is_made_here = settings.workers == 0
         if self._is_over:
             pass
         elif self._order is not None and self._order.problem is not None:
@@ -191,20 +226,22 @@ class LoaderCourse:
         if self._given == 0:
             self._in_epoch = self._look()
         self._given += 1
-        self._is_loose = self._is_loose or not self._supplies[way].settings.in_order
+        self._is_loose = self._is_loose or not settings.in_order
         self._steps_before = self._steps.count
         self._cycles.given(way)
-        if way is Way.REMEDIED:
+        if way is not Way.OWN:
             self._has_given_remedied = True
-            if not self._certificate.is_complete and self._plan.settings.in_order:
+            if self.proof.is_filling:
+                self._fill(entry)
+            if not self._certificate.is_complete and settings.in_order:
                 self._certificate.check(entry, batch)
                 self._account.certificate = self._certificate.sentence
                 self._account.certified = self._certificate.as_record()
                 if self._certificate.odd or self._freezes:
                     self._roll_back(self._certificate.sentence)
-            if self._plan.settings.delivers_early:
+            if settings.delivers_early:
                 self._deliveries.given(batch)
-            problem = self._supplies[way].problem()
+            problem = self._supplies.of(way).problem()
             if problem is not None and problem not in self._account.notes:
                 self._account.notes.append(problem)
                 self._tell(problem)
@@ -238,26 +275,113 @@ class LoaderCourse:
     def _is_time_to_look(self) -> bool:
         return 0 < self._given <= _LOOKS or (self._given > 0 and self._given % _LOOK_EVERY == 0)
 
-    def _conclude(self) -> None:
-        found = self.trial.found
-        if found is None:
+    # -- what becomes of the remedies --------------------------------------------------------------
+
+    def _announce_if_due(self) -> None:
+        announce = self._announce
+        if announce is not None and self._trains and self._replan is None:
+            self._announce = None
+            announce(self._plan)
+
+    def _judge_by_size(self, batch: Any) -> None:
+        """The preconditions, with the bytes of a batch; before anything was applied."""
+        replan, self._replan = self._replan, None
+        if replan is None:
             return
-        if found.is_kept:
-            self._account.kept = True
-            if found.own_s is not None:
-                self._tell(
-                    f"step {milliseconds(found.own_s)} → {milliseconds(found.remedied_s)}: kept"
-                )
+        try:
+            self._plan = replan(size_of(batch)[0])
+            self._supplies.change(self._plan)
+        except Exception as error:  # noqa: BLE001 - the script has its own loader all the time
+            self._roll_back(f"{type(error).__name__}: {error}")
+        if not self._plan.applied:
+            self._is_over = True
+        self._announce_if_due()
+
+    def _fill(self, entry: Any) -> None:
+        held = [each for layer in self._plan.settings.layers if (each := layer.held()) is not None]
+        samples = len(entry) if isinstance(entry, list | tuple) else 1
+        self.proof.filled(samples, sum(held) if held else None)
+
+    def _conclude(self, verdict: Verdict | None) -> None:
+        match verdict:
+            case Kept(found):
+                self._account.kept = True
+                if found.own_s is not None:
+                    before, after = milliseconds(found.own_s), milliseconds(found.remedied_s)
+                    self._tell(f"step {before} → {after}: kept")
+                self.proof.doubt(self._single())
+            case Useless(found):
+                self._roll_back(_no_gain(found))
+            case Dropped(request, found):
+                self._drop(request, _no_gain(found))
+                self.proof.doubt(self._single())
+            case Doubted(step_s):
+                slow = f"steps take {milliseconds(step_s)} by now, longer than without remedies"
+                self._tell(f"{slow}: tried once more")
+            case None:
+                pass
+
+    def _single(self) -> list[Request]:
+        """What the others can do without; kept workers are judged by the starts of epochs."""
+        plan, settings = self._plan, self._plan.settings
+        # Workers that live on do so beside those of the trial.
+        beside = settings.workers * plan.subject.worker_bytes if settings.persistent else 0
+        if plan.subject.lacks_memory(plan.needs_bytes + beside) is not None:
+            return []
+        requests = [one for one, _ in plan.applied if one != _KEPT_WORKERS]
+        return [one for one in requests if plan.without(one) is not None]
+
+    def _judge_starts(self) -> None:
+        """Workers that live on have to shorten the starts of epochs by more than steps lose."""
+        is_asked = any(one == _KEPT_WORKERS for one, _ in self._plan.applied)
+        is_judged = is_asked and self._own.workers > 0 and self.proof.is_at_rest
+        kept = self._account.starts[Way.REMEDIED][1:]  # the first one has started them
+        before = self._own_start_s
+        if not is_judged or not kept or before is None:
             return
-        before = milliseconds(found.own_s) if found.own_s is not None else "unknown"
-        self._roll_back(f"no gain: step {before} without, {milliseconds(found.remedied_s)} with")
+        after = statistics.median(kept)
+        lost = self.proof.lost_s * (self._length or 0)
+        if after + lost > (1 - WORTH) * before:
+            told = f"start of an epoch {milliseconds(before)} without, {milliseconds(after)} with"
+            slower = f", and {milliseconds(lost)} of its steps lost" if lost else ""
+            self._drop(_KEPT_WORKERS, f"no gain: {told}{slower}")
+
+    @property
+    def _own_start_s(self) -> float | None:
+        """The start of an epoch as the script has it: seen here, or by the diagnosis."""
+        seen = self._account.starts[Way.OWN]
+        if seen:
+            return statistics.median(seen)
+        inside_s, edge_s = self._orders.inside_s, self._orders.edge_s
+        if inside_s is None or not edge_s or self._length is None:
+            return None
+        return inside_s + edge_s * self._length
+
+    def _drop(self, request: Request, why: str) -> None:
+        """Go on with all remedies but one."""
+        pared = self._plan.without(request)
+        if pared is None and len(self._plan.applied) > 1:
+            return  # the others need it
+        if pared is None:
+            self._roll_back(why)
+            return
+        self._plan = pared
+        self._supplies.change(pared, dropped=request)
+        self.proof.dropped.add(request)
+        self._account.drop(request, why)
+        self._tell(f"{request} rolled back: {why}")
 
     def _roll_back(self, why: str) -> None:
         self._is_over = True
-        if self._found_to_train is not None:
+        if not self._trains:
             # Nothing was applied; of a loader that does not train nothing is told.
             self._untold = why
             return
         self._account.kept = False
         self._account.rolled_back = why
         self._tell(f"rolled back, the script has its own loader again: {why}")
+
+
+def _no_gain(found: Found) -> str:
+    before = milliseconds(found.own_s) if found.own_s is not None else "unknown"
+    return f"no gain: step {before} without, {milliseconds(found.remedied_s)} with"

@@ -43,6 +43,10 @@ class Course(Protocol):
         """The script gets this batch now."""
         ...
 
+    def left(self) -> None:
+        """No batch is on its way: the next loader begins, or the epoch is over."""
+        ...
+
     def failed(self, error: BaseException) -> bool:
         """The remedied loader raised; True when the script's own takes over."""
         ...
@@ -52,6 +56,7 @@ class Feed(Iterator[Any]):
     """The iterator that the script gets."""
 
     _inner: Iterator[Any] = iter(())
+    _is_over = True  # until it is made
 
     def __init__(
         self, course: Course, indices: Indices, length: int | None, *, base: Any | None, waits: bool
@@ -64,8 +69,10 @@ class Feed(Iterator[Any]):
         self._length = length
         self._began: float | None = time.perf_counter()
         self._returned: float | None = None
-        self._is_over = False
         self._way = course.way
+        self._supply: Supply | None = None  # that what is under way comes from
+        self._is_draining = False  # it comes to its end, and another takes over
+        self._is_over = False
         self._base = base
         self._is_begun = not waits
         if self._is_begun:
@@ -91,7 +98,7 @@ class Feed(Iterator[Any]):
             self._is_begun = True
             self._way = self._course.way
             self._inner = self._begin(self._base)
-        if self._course.asked() and self._way is not self._course.way:
+        if self._course.asked() and self._is_displaced:
             self._switch()
         batch = self._fetch()
         now = time.perf_counter()
@@ -104,15 +111,23 @@ class Feed(Iterator[Any]):
         flying = self._indices.in_flight
         self._course.gave(self._way, flying[0] if flying else None, batch)
         self._indices.delivered()
-        if self._course.way is not self._way:
+        if self._is_displaced:
+            self._is_draining = True
             self._indices.close()  # what is on its way still arrives; then the other way begins
+        elif not self._is_draining:
+            self._way = self._course.way  # another name for the same loader
         return batch
+
+    @property
+    def _is_displaced(self) -> bool:
+        """True when the next batches should come from another loader."""
+        return self._course.supply(self._course.way) is not self._supply
 
     def hand_over(self, course: Course) -> None:
         """Go on under another course; what is under way is made again, if it is asked for."""
         inner, self._inner = self._inner, iter(())
-        if _end(inner, "leave", "close") is False:
-            self._course.supply(self._way).end()  # a thread is stuck in workers that were kept
+        if _end(inner, "leave", "close") is False and self._supply is not None:
+            self._supply.end()  # a thread is stuck in workers that were kept
         self._indices = self._indices.moved()
         self._course = course
         if self._is_begun:
@@ -120,9 +135,13 @@ class Feed(Iterator[Any]):
 
     def close(self) -> None:
         """The script has let go of the epoch."""
+        if self._is_over:
+            return
         self._is_over = True
         inner, self._inner = self._inner, iter(())
         _end(inner, "leave", "close")
+        del inner  # with it its workers end, but those that are kept
+        self._course.left()
 
     def __del__(self) -> None:
         self.close()
@@ -132,7 +151,7 @@ class Feed(Iterator[Any]):
             try:
                 return next(self._inner)
             except StopIteration:
-                if self._indices.is_over or self._course.way is self._way:
+                if self._indices.is_over or not self._is_draining:
                     self.close()
                     raise
             except Exception as error:
@@ -142,21 +161,28 @@ class Feed(Iterator[Any]):
 
     def _switch(self) -> None:
         inner, self._inner = self._inner, iter(())
-        _end(inner, "close")
+        if self._supply is not None:
+            self._supply.stop(inner)
+        del inner
+        self._course.left()
         self._indices.reopen()
         self._way = self._course.way
         self._returned = None  # the step across the change belongs to neither
         self._inner = self._begin(None)
 
     def _begin(self, base: Any | None) -> Iterator[Any]:
+        self._is_draining = False
+        self._supply = self._course.supply(self._way)
         try:
-            return self._course.supply(self._way).begin(self._indices, base)
+            return self._supply.begin(self._indices, base)
         except Exception as error:
             if self._way is Way.OWN or not self._course.failed(error):
                 raise
-            self._indices.reopen()
-            self._way = Way.OWN
-            return self._course.supply(Way.OWN).begin(self._indices, None)
+        self._course.left()
+        self._indices.reopen()
+        self._way = Way.OWN
+        self._supply = self._course.supply(Way.OWN)
+        return self._supply.begin(self._indices, None)
 
 
 class Aside:
@@ -186,6 +212,9 @@ class Aside:
 
     def gave(self, _: Way, __: Any, ___: Any) -> None:
         """Nothing to do."""
+
+    def left(self) -> None:
+        """Its loader goes with it."""
 
     def failed(self, _: BaseException) -> bool:
         """It is the script's own error."""

@@ -19,6 +19,9 @@ from stoker.remedy.code import change_of
 from stoker.remedy.request import Request
 from stoker.remedy.trial import Way
 
+# What an account tells apart.
+SIDES = (Way.OWN, Way.REMEDIED)
+
 
 @dataclass
 class LoaderAccount:
@@ -28,6 +31,7 @@ class LoaderAccount:
     applied: list[dict[str, str]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)  # what was applied
     refused: list[dict[str, str]] = field(default_factory=list)
+    dropped: list[dict[str, str]] = field(default_factory=list)  # of several, those without a gain
     notes: list[str] = field(default_factory=list)
     kept: bool | None = None  # None: the trial wasn't over, or there was none
     rolled_back: str | None = None
@@ -37,14 +41,24 @@ class LoaderAccount:
     in_order: bool = True
     certificate: str | None = None
     certified: dict[str, Any] | None = None  # the same for programs
-    steps: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(Way, 0))
-    seconds: dict[Way, float] = field(default_factory=lambda: dict.fromkeys(Way, 0.0))
-    starts: dict[Way, list[float]] = field(default_factory=lambda: {way: [] for way in Way})
+    steps: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    seconds: dict[Way, float] = field(default_factory=lambda: dict.fromkeys(SIDES, 0.0))
+    starts: dict[Way, list[float]] = field(default_factory=lambda: {way: [] for way in SIDES})
 
     def step(self, way: Way, seconds: float) -> None:
         """A step from batch to batch."""
-        self.steps[way] += 1
-        self.seconds[way] += seconds
+        self.steps[_side(way)] += 1
+        self.seconds[_side(way)] += seconds
+
+    def start(self, way: Way, seconds: float) -> None:
+        """The start of an epoch, to its first batch."""
+        self.starts[_side(way)].append(seconds)
+
+    def drop(self, request: Request, why: str) -> None:
+        """One of several was rolled back."""
+        self.requests = [one for one in self.requests if one.name != request.name]
+        self.applied = [one for one in self.applied if one["remedy"] != str(request)]
+        self.dropped.append({"remedy": str(request), "reason": why})
 
     @property
     def own_s(self) -> float | None:
@@ -77,23 +91,29 @@ class LoaderAccount:
 
     def as_record(self) -> dict[str, Any]:
         """For the JSON."""
-        starts = {way.value: _median(self.starts[way]) for way in Way}
+        starts = {way.value: _median(self.starts[way]) for way in SIDES}
         return {
             "loader": self.loader,
             "applied": self.applied,
             "refused": self.refused,
+            "dropped": self.dropped,
             "kept": self.kept,
             "rolled_back": self.rolled_back,
             "notes": self.notes,
             "own_step_s": self.own_s,
             "own_step_from": _source(self),
             "remedied_step_s": self.remedied_s,
-            "steps": {way.value: self.steps[way] for way in Way},
+            "steps": {way.value: self.steps[way] for way in SIDES},
             "epoch_start_s": starts,
             "saved_s": self.saved_s,
             "certificate": self.certificate,
             "certified": self.certified,
         }
+
+
+def _side(way: Way) -> Way:
+    """What a way counts for: also all remedies but one are remedies."""
+    return Way.OWN if way is Way.OWN else Way.REMEDIED
 
 
 def _source(account: LoaderAccount) -> str | None:

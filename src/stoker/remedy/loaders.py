@@ -13,7 +13,7 @@ import multiprocessing
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,10 +26,12 @@ from stoker.remedy.delivery import Deliveries
 from stoker.remedy.indices import Tap
 from stoker.remedy.ledger import Ledger, LoaderAccount
 from stoker.remedy.orders import Orders
-from stoker.remedy.settings import Refusal, Settings
+from stoker.remedy.proof import Proof
+from stoker.remedy.request import Request
+from stoker.remedy.settings import Refusal, Subject
 from stoker.remedy.steps import Steps
 from stoker.remedy.subject import subject_of
-from stoker.remedy.trial import Trial
+from stoker.remedy.supply import length_of
 
 _DEEPEST = 8  # samplers within samplers
 
@@ -146,8 +148,10 @@ class Loaders:
             return
         self._elsewhere.add((kind, name))
         why = f"{kind.__qualname__} iterates in a way of its own"
-        made = _refused(subject_of(loader, None).settings, self._orders, why)
-        self._open(self._account(name, made), made)
+        made = _refused(subject_of(loader, None), self._orders, why)
+        account = self._account(name)
+        self._ledger.open(account)
+        self._note(account, made)
 
     def give_up(self, loader: Any, error: Exception) -> None:
         """Something of ours broke. Raises nothing into the script."""
@@ -198,60 +202,66 @@ class Loaders:
         like = self._likes.get(kind)
         if like is not None and like.account.rolled_back is not None:
             return None
-        made = plan(subject, self._orders.requests)
+        if like is not None and like.batch_bytes is not None:
+            subject = replace(subject, batch_bytes=like.batch_bytes)
+        dropped = like.proof.dropped if like is not None else set()
+        requests = [one for one in self._orders.requests if one not in dropped]
+        made = plan(subject, requests)
         if subject.is_iterable:
             why = "an iterable data set has no order that could be handed on"
-            made = _refused(subject.settings, self._orders, why)
-        account = like.account if like is not None else self._account(name, made)
+            made = _refused(subject, self._orders, why)
+        if like is None:
+            proof = Proof.of(
+                made,
+                self._orders,
+                samples=_samples_of(loader.dataset),
+                batches=length_of(loader),
+            )
+            self._likes[kind] = like = _Like(self._account(name), proof)
         # Some evaluations take their batches with gradients on: once the optimizer has begun, a
         # loader has to show that its steps follow.
-        trains = not self.steps.count or (like is not None and like.trains_on(loader.dataset))
-        if trains:
-            self._open(account, made)
-        else:
+        trains = not self.steps.count or like.trains_on(loader.dataset)
+        announce = partial(self._announce, like, loader.dataset)
+        if not trains:
             self._left[_UNFOLLOWED] = None  # until one is
         if not made.applied:
+            if trains:
+                announce(made)
             return None
-        course = LoaderCourse(
+        is_sized = subject.batch_bytes is not None or not made.settings.workers
+        return LoaderCourse(
             loader,
             made,
-            account,
+            like.account,
             iterate=self._iterate,
             deliveries=self.deliveries,
             tell=self._ledger.tell,
             orders=self._orders,
             steps=self.steps,
-            trial=like.trial if like is not None else None,
-            found_to_train=None if trains else partial(self._found, kind, made, loader.dataset),
+            proof=like.proof,
+            announce=announce,
+            trains=trains,
+            replan=None if is_sized else partial(_sized, like, made, requests),
         )
-        if like is None:
-            self._likes[kind] = like = _Like(account, course.trial)
-        if trains:
-            like.remember(loader.dataset)
-        return course
 
-    def _found(self, kind: object, made: Plan, dataset: Any) -> None:
-        """A loader of that kind is followed by the optimizer's steps."""
-        like = self._likes[kind]
+    def _announce(self, like: _Like, dataset: Any, made: Plan) -> None:
+        """A loader trains, or is followed by the optimizer's steps, and what is applied stands."""
         like.remember(dataset)
-        self._open(like.account, made)
+        if self._ledger.open(like.account):
+            self._note(like.account, made)
 
     def _is_foreign(self, name: str) -> bool:
         """True for other data sets than the one that a diagnosis is about."""
         return self._orders.dataset is not None and self._orders.dataset != name
 
-    def _account(self, name: str, made: Plan) -> LoaderAccount:
+    def _account(self, name: str) -> LoaderAccount:
         account = LoaderAccount(name)
         account.baseline_s = self._orders.baseline_s
         account.wanted_batches = self._orders.checked_batches
-        account.in_order = made.settings.in_order
         return account
 
-    def _open(self, account: LoaderAccount, made: Plan) -> None:
-        if self._ledger.open(account):
-            self._note(account, made)
-
     def _note(self, account: LoaderAccount, made: Plan) -> None:
+        account.in_order = made.settings.in_order
         for request, change in made.applied:
             account.requests.append(
                 # The number that was chosen is what the change of the code has to say.
@@ -294,7 +304,8 @@ class _Like:
     """What loaders of one kind have in common."""
 
     account: LoaderAccount
-    trial: Trial
+    proof: Proof
+    batch_bytes: int | None = None  # of the first batch, where no diagnosis has told it
     _dataset: Callable[[], Any] = _nothing  # that one of them has trained on
 
     def remember(self, dataset: Any) -> None:
@@ -307,9 +318,24 @@ class _Like:
         return dataset is not None and self._dataset() is dataset
 
 
-def _refused(settings: Settings, orders: Orders, why: str) -> Plan:
+def _refused(subject: Subject, orders: Orders, why: str) -> Plan:
     """A plan that refuses all that was asked for."""
-    return Plan(settings, (), tuple((request, Refusal(why)) for request in orders.requests))
+    refused = tuple((request, Refusal(why)) for request in orders.requests)
+    return Plan(subject, subject.settings, (), refused)
+
+
+def _sized(like: _Like, made: Plan, requests: Sequence[Request], batch_bytes: int) -> Plan:
+    """The plan for batches of that size. A pack was compared with the data set, and remains."""
+    like.batch_bytes = batch_bytes
+    packs = {request: change for request, change in made.applied if request.name == "pack"}
+    return plan(replace(made.subject, batch_bytes=batch_bytes), requests, known=packs)
+
+
+def _samples_of(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except TypeError:
+        return None
 
 
 def _kinds_of(sampler: Any) -> tuple[type, ...]:

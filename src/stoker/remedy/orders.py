@@ -22,6 +22,7 @@ class Orders:
 
     requests: tuple[Request, ...]
     baseline_s: float | None = None  # of a step as the script has it, epoch boundaries included
+    edge_s: float = 0.0  # of that, what the boundaries of epochs add to the mean step
     dataset: str | None = None  # the class of the training data set; None: any that trains
     batch_bytes: int | None = None
     window_s: float = WINDOW_S  # of one stretch in which the remedies are tried
@@ -30,6 +31,11 @@ class Orders:
     json: str | None = None  # where the account goes
     is_quiet: bool = False
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def inside_s(self) -> float | None:
+        """A step within an epoch as the script has it; None where no diagnosis has seen one."""
+        return None if self.baseline_s is None else self.baseline_s - self.edge_s
 
     def to_environment(self) -> dict[str, str]:
         """The variable that carries them."""

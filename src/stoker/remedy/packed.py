@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,10 @@ class PackedSamples:
             f"sample {self._store.flag - 1} is another than the one that was packed: from here on "
             f"samples are the data set's own again; {_ONE_OF} or so before it may have been old"
         )
+
+    def held(self) -> int | None:
+        """Nothing is filled: a pack is there as a whole."""
+        return None
 
 
 class _Watched:
@@ -111,8 +114,5 @@ def pack(subject: Subject, settings: Settings, request: Request) -> Change | Ref
         return Refusal(error.happened)
     samples = f"{min(COMPARED, len(served)):,} samples compared: the same bytes"
     rest = f", done anew: {served.recipe.rest}" if served.recipe.rest else ""
-    return Change(
-        replace(settings, layers=(*settings.layers, PackedSamples(served))),
-        f"samples come out of the pack{rest} ({samples})",
-        SAME,
-    )
+    told = f"samples come out of the pack{rest} ({samples})"
+    return Change(settings, told, SAME, layer=PackedSamples(served))

@@ -19,16 +19,17 @@ def prefetch_depth(subject: Subject, settings: Settings, request: Request) -> Ch
     if count == (settings.prefetch_factor or 2):
         return Refusal(f"the loader prefetches {count} batches a worker already")
     free = subject.shm_free_bytes
-    if subject.batch_bytes and free is not None:
-        needed = subject.batch_bytes * count * settings.workers
-        if needed > _SHARE_OF_FREE * free:
-            return Refusal(
-                f"{count * settings.workers} ready batches need {needed / 1e6:.0f} MB of shared "
-                f"memory, {free / 1e6:.0f} MB are free"
-            )
-    return Change(
-        replace(settings, prefetch_factor=count), f"{count} batches ahead for each worker", SAME
-    )
+    deeper = replace(settings, prefetch_factor=count)
+    needed = (subject.batch_bytes or 0) * deeper.depth
+    if free is not None and needed > _SHARE_OF_FREE * free:
+        return Refusal(
+            f"{deeper.depth} ready batches need {needed / 1e6:.0f} MB of shared memory, "
+            f"{free / 1e6:.0f} MB are free"
+        )
+    lack = subject.lacks_memory(needed)
+    if lack is not None:
+        return Refusal(f"{deeper.depth} ready batches: {lack}")
+    return Change(deeper, f"{count} batches ahead for each worker", SAME, needs_bytes=needed)
 
 
 def unordered(_: Subject, settings: Settings, __: Request) -> Change | Refusal:

@@ -32,6 +32,12 @@ class Layer(Protocol):
         """Why the layer has stopped doing its work; None while it does."""
         ...
 
+    def held(self) -> int | None:
+        """How many samples or files it has come to hold; None where it fills nothing, or no more.
+        A layer that fills helps later than it costs.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -53,6 +59,10 @@ class Settings:
         return self.workers * (self.prefetch_factor or 2)
 
 
+# Never more than this share of what is free: others live on the machine, and estimates err.
+_SHARE_OF_FREE = 0.8
+
+
 @dataclass(frozen=True)
 class Subject:
     """What preconditions are judged by: the loader and the machine as they are."""
@@ -66,6 +76,18 @@ class Subject:
     worker_bytes: int  # what one more worker may come to hold of its own
     batch_bytes: int | None
     has_device: bool  # an accelerator, real or emulated, to which batches are copied
+    memory_taken_bytes: int = 0  # by the remedies that were applied before
+
+    def lacks_memory(self, needed: int) -> str | None:
+        """Why so many bytes more are too many; None where they fit, or nobody knows."""
+        room, taken = self.memory_available_bytes, self.memory_taken_bytes
+        if room is None or needed + taken <= _SHARE_OF_FREE * room:
+            return None
+        beside = f" beside the {taken / 1e9:.1f} GB of other remedies" if taken else ""
+        return (
+            f"{needed / 1e9:.1f} GB of memory do not fit{beside}: {room / 1e9:.1f} GB are "
+            "available, of which four fifths may be taken"
+        )
 
 
 # What a remedy means for the data.
@@ -81,6 +103,8 @@ class Change:
     settings: Settings
     told: str
     data: str = SAME
+    layer: Layer | None = None  # that comes on top of those of the settings
+    needs_bytes: int = 0  # of memory, that others may not count on
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import multiprocessing.reduction
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-_HEAD = struct.Struct("<QQ")  # bytes used behind the table, the flag
+_HEAD = struct.Struct("<QQQ")  # bytes used behind the table, blobs there, the flag
 _ENTRY = struct.Struct("<QQ")  # where, counted from the file's start (0: nowhere), and how long
 
 
@@ -47,10 +47,10 @@ class SharedStore:
         """Keep a blob; False when there is no room for it any more."""
         memory = self._memory()
         with self._locked():
-            used, flag = _HEAD.unpack_from(memory)
+            used, count, flag = _HEAD.unpack_from(memory)
             if used + len(blob) > self._budget:
                 return False
-            _HEAD.pack_into(memory, 0, used + len(blob), flag)
+            _HEAD.pack_into(memory, 0, used + len(blob), count + 1, flag)
         where = self._first + used
         memory[where : where + len(blob)] = blob
         with self._locked():  # also the barrier between the blob and the entry that leads to it
@@ -58,28 +58,39 @@ class SharedStore:
         return True
 
     def forget(self) -> None:
-        """Drop all blobs; only while nobody reads or adds any."""
+        """Drop all blobs, and give their memory back; only while nobody reads or adds any."""
         with self._locked():
             memory = self._memory()
-            _, flag = _HEAD.unpack_from(memory)
-            memory[: self._first] = bytes(self._first)
-            _HEAD.pack_into(memory, 0, 0, flag)
+            flag = self.flag
+            _HEAD.pack_into(memory, 0, 0, 0, flag)
+            memory[_HEAD.size : self._first] = bytes(self._first - _HEAD.size)
+            begin = -(-self._first // mmap.PAGESIZE) * mmap.PAGESIZE
+            if begin < len(memory):
+                # Whole pages go, for all processes. Where the kernel can't do that they are kept,
+                # to be filled again.
+                with suppress(OSError):
+                    memory.madvise(mmap.MADV_REMOVE, begin, len(memory) - begin)
 
     @property
     def flag(self) -> int:
         """A number that any process may set for all: 0 at first."""
-        return int(_HEAD.unpack_from(self._memory())[1])
+        return int(_HEAD.unpack_from(self._memory())[2])
 
     def set_flag(self, value: int) -> None:
         """Set it."""
         with self._locked():
-            used, _ = _HEAD.unpack_from(self._memory())
-            _HEAD.pack_into(self._memory(), 0, used, value)
+            used, count, _ = _HEAD.unpack_from(self._memory())
+            _HEAD.pack_into(self._memory(), 0, used, count, value)
 
     @property
     def used(self) -> int:
         """Bytes of all blobs."""
         return int(_HEAD.unpack_from(self._memory())[0])
+
+    @property
+    def count(self) -> int:
+        """How many blobs there are."""
+        return int(_HEAD.unpack_from(self._memory())[1])
 
     def __contains__(self, number: int) -> bool:
         return 0 <= number < self._slots

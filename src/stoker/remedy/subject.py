@@ -17,6 +17,7 @@ _FORKED_BYTES, _STARTED_BYTES = 150_000_000, 400_000_000
 def subject_of(loader: Any, batch_bytes: int | None) -> Subject:
     """The loader and the machine as they are now."""
     facts = host_facts()
+    ranks = int(facts["ranks"] or 1)
     context = getattr(loader, "multiprocessing_context", None)
     method = context.get_start_method() if context is not None else "fork"
     return Subject(
@@ -24,13 +25,14 @@ def subject_of(loader: Any, batch_bytes: int | None) -> Subject:
         dataset=loader.dataset,
         is_iterable=loader._dataset_kind == 1,
         cores=float(facts["cores_owned"] or 1.0),
-        shm_free_bytes=_whole(facts["shm_free_bytes"]),
-        memory_available_bytes=_whole(facts["memory_available_bytes"]),
+        shm_free_bytes=_share(facts["shm_free_bytes"], ranks),
+        memory_available_bytes=_share(facts["memory_available_bytes"], ranks),
         worker_bytes=_FORKED_BYTES if method == "fork" else _STARTED_BYTES,
         batch_bytes=batch_bytes,
         has_device=has_device(),
     )
 
 
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+def _share(value: object, ranks: int) -> int | None:
+    """Of one rank: all of them ask at the same time, for the memory of one machine."""
+    return int(value / ranks) if isinstance(value, int | float) else None

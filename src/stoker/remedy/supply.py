@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from stoker import lifetime
@@ -66,9 +67,24 @@ class Supply:
         """The iterator whose workers live on between epochs; None without."""
         return self._loader._iterator
 
+    def stop(self, batches: Iterator[Any]) -> None:
+        """End what `begin` has given, on its way as it may be; workers that are kept live on."""
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
+        iterator = torchs_own(batches)
+        if iterator is not self.kept:
+            _shut_down(iterator)
+
     def end(self) -> None:
-        """Let go of workers that were kept."""
+        """Let go of workers that were kept: they end when nobody is in them."""
         _set(self._loader, "_iterator", None)
+
+    def close(self) -> None:
+        """End workers that were kept, now."""
+        kept = self.kept
+        self.end()
+        _shut_down(kept)
 
     def renew(self) -> None:
         """The data set changed: workers start anew with it, and caches forget what they hold."""
@@ -81,6 +97,11 @@ class Supply:
         return next(
             (text for text in (one.problem() for one in self.settings.layers) if text), None
         )
+
+
+def torchs_own(batches: Iterator[Any]) -> Any:
+    """The iterator that has the workers; another stands before it where batches are fed."""
+    return getattr(batches, "inner", batches)
 
 
 def length_of(loader: Any) -> int | None:
@@ -131,6 +152,15 @@ def _shadow(loader: Any, settings: Settings, tap: Tap) -> Any:
     if has_workers and (settings.duties or settings.layers or not had_workers):
         shadow.worker_init_fn = WorkerSetup(loader.worker_init_fn, settings.duties, settings.layers)
     return shadow
+
+
+def _shut_down(iterator: Any) -> None:
+    # By name, not by forgetting it: an error that came out of it may hold it for long. That error
+    # was raised already where its batch would have been; the end of the workers adds none.
+    end = getattr(iterator, "_shutdown_workers", None)
+    if end is not None:
+        with suppress(Exception):
+            end()
 
 
 def _nothing() -> None:

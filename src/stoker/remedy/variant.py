@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from stoker.probe.offers import Unsuitable
@@ -17,7 +17,7 @@ from stoker.probe.side_loader import Endless, kept_random_state
 from stoker.remedy.delivery import Deliveries
 from stoker.remedy.indices import Indices
 from stoker.remedy.settings import Settings
-from stoker.remedy.supply import Iterate, Supply
+from stoker.remedy.supply import Iterate, Supply, torchs_own
 
 # Entries pulled from the sampler at once: putting the random numbers back takes 0.1 ms each time.
 _PULLED = 64
@@ -107,9 +107,7 @@ class LoaderVariant:
         """End the workers, and put back what was replaced."""
         try:
             self._end_batches()
-            kept = self._supply.kept
-            self._supply.end()
-            _shut_down(kept)
+            self._supply.close()
         finally:
             self._deliveries.undo()
 
@@ -123,25 +121,14 @@ class LoaderVariant:
 
     def _end_batches(self) -> None:
         """End what is on its way; workers that are kept live on."""
-        batches, own = self._batches, self.iterator
-        self._batches = iter(())
-        close: Callable[[], None] | None = getattr(batches, "close", None)
-        if close is not None:
-            close()
-        if own is not self._supply.kept:
-            _shut_down(own)
+        batches, self._batches = self._batches, iter(())
+        self._supply.stop(batches)
 
     @property
     def iterator(self) -> Any:
-        """Torch's own, which has the workers; another stands before it where batches are fed."""
-        return getattr(self._batches, "inner", self._batches)
+        """Torch's own, which has the workers."""
+        return torchs_own(self._batches)
 
 
 def _unsuitable(text: str) -> None:
     raise Unsuitable(text)
-
-
-def _shut_down(iterator: Any) -> None:
-    end = getattr(iterator, "_shutdown_workers", None)
-    if end is not None:
-        end()

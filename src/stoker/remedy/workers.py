@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stoker.probe.host import host_facts
 from stoker.remedy.private_random import own_generators
 from stoker.remedy.request import Request
-from stoker.remedy.settings import REDRAWN, SAME, Change, Refusal, Settings, Subject
+from stoker.remedy.settings import REDRAWN, Change, Refusal, Settings, Subject
 from stoker.remedy.staging import HELD
 
-# Never more than this share of what is free: others live on the machine, and estimates err.
+# Shared memory is everybody's, and estimates err.
 _SHARE_OF_FREE = 0.8
 
 
@@ -19,8 +20,14 @@ def overlap(subject: Subject, settings: Settings, request: Request) -> Change | 
         return Refusal(
             f"the loader has {subject.settings.workers} workers already; workers=N changes that"
         )
-    count = request.count or round(subject.cores)
+    count = request.count or one_a_core(subject.cores)
     return _with(subject, replace(settings, is_fed=True), count)
+
+
+def one_a_core(cores: float | None = None) -> int:
+    """The number of workers where none was asked for: one for each core owned (None: of here)."""
+    owned = host_facts()["cores_owned"] if cores is None else cores
+    return max(1, round(float(owned or 1)))
 
 
 def workers(subject: Subject, settings: Settings, request: Request) -> Change | Refusal:
@@ -43,7 +50,8 @@ def _with(subject: Subject, settings: Settings, count: int) -> Change | Refusal:
     return Change(
         replace(settings, workers=count, prefetch_factor=depth),
         told,
-        SAME if before == count else REDRAWN,
+        REDRAWN,
+        needs_bytes=_more_bytes(subject, count),
     )
 
 
@@ -69,11 +77,10 @@ def _refusal(subject: Subject, count: int, *, held: int) -> str | None:
                 f"{depth} batches on their way need {needed / 1e6:.0f} MB of shared memory, "
                 f"{subject.shm_free_bytes / 1e6:.0f} MB are free"
             )
-    more = max(0, count - before) * subject.worker_bytes
-    room = subject.memory_available_bytes
-    if room is not None and more > _SHARE_OF_FREE * room:
-        return (
-            f"{count - before} more workers need {more / 1e6:.0f} MB of memory, "
-            f"{room / 1e6:.0f} MB are available"
-        )
-    return None
+    lack = subject.lacks_memory(_more_bytes(subject, count))
+    return f"{count - before} more workers: {lack}" if lack is not None else None
+
+
+def _more_bytes(subject: Subject, count: int) -> int:
+    """Memory of the workers that come on top."""
+    return max(0, count - subject.settings.workers) * subject.worker_bytes

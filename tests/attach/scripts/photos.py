@@ -61,6 +61,7 @@ def main():
     parser.add_argument("--start", default="fork")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--leave-after", type=int)
+    parser.add_argument("--children", action="store_true", help="count them behind the last epoch")
     parser.add_argument("--link", action="store_true", help="copy batches to an emulated device")
     args = parser.parse_args()
     torch.multiprocessing.set_start_method(args.start)
@@ -86,6 +87,8 @@ def main():
                 break
         print(epoch, len(losses), losses[-1].hex(), flush=True)
         assert loader.num_workers == args.workers
+    if args.children:
+        print("children", len(torch.multiprocessing.active_children()), file=sys.stderr)
     weights = b"".join(part.detach().numpy().tobytes() for part in model.parameters())
     print("weights", hashlib.sha256(weights).hexdigest())
     sys.exit(args.exit)

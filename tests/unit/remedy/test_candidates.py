@@ -125,7 +125,7 @@ def test_a_cache_that_would_not_hold_all_is_tried_all_the_same(
     monkeypatch.setattr(module, "room_for", lambda *_: 10**15)
     (cached,) = [one for name, one in offered(loader()).items() if "cache-ram" in name]
     assert not cached.refused
-    assert "does not fit" in cached.unfit
+    assert "do not fit" in cached.unfit
 
 
 def test_only_a_change_of_order_is_told_as_one() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.remedy import workers
 from stoker.remedy.code import change_of
 from stoker.remedy.request import parse
 
@@ -159,3 +160,11 @@ def test_an_argument_of_some_other_name_is_no_librarys_setting(tmp_path: Path, c
 def test_a_pack_is_not_put_in_the_place_of_a_librarys_first_argument(tmp_path: Path) -> None:
     told = change(tmp_path, 'TrainingArguments("out", bf16=True)\n', "pack=/packed")
     assert "DataLoader(stoker.pack.in_place_of(dataset, '/packed'), …)" in told
+
+
+def test_workers_without_a_number_are_one_for_each_core_as_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "host_facts", lambda: {"cores_owned": 6.0})
+    source = "loader = DataLoader(data)\n"
+    assert "num_workers=6" in change(tmp_path, source, "overlap")

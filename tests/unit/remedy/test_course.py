@@ -12,20 +12,24 @@ from stoker.remedy.course import LoaderCourse
 from stoker.remedy.delivery import Deliveries
 from stoker.remedy.ledger import LoaderAccount
 from stoker.remedy.orders import Orders
+from stoker.remedy.proof import Proof
 from stoker.remedy.request import parse
 from stoker.remedy.settings import Subject
 from stoker.remedy.steps import Cycles, Steps
 from stoker.remedy.supply import settings_of
-from stoker.remedy.trial import Way, Window
+from stoker.remedy.trial import Way
 
 torch = pytest.importorskip("torch")
 
 
-def course(remedies: str, *, workers: int) -> LoaderCourse:
+def course(
+    remedies: str, *, workers: int, trains: bool = True, orders: Orders | None = None
+) -> LoaderCourse:
     """Of a loader that is never iterated: no worker is started."""
     data = torch.utils.data.TensorDataset(torch.arange(8))
     loader = torch.utils.data.DataLoader(data, num_workers=workers)
     requests = parse(remedies)
+    orders = orders or Orders(requests=requests)
     subject = Subject(
         settings=settings_of(loader),
         dataset=data,
@@ -37,15 +41,19 @@ def course(remedies: str, *, workers: int) -> LoaderCourse:
         batch_bytes=None,
         has_device=False,
     )
+    made = plan(subject, requests)
     return LoaderCourse(
         loader,
-        plan(subject, requests),
+        made,
         LoaderAccount("Data"),
         iterate=iter,
         deliveries=Deliveries(print),
         tell=print,
-        orders=Orders(requests=requests),
+        orders=orders,
         steps=Steps(),
+        proof=Proof.of(made, orders, samples=8, batches=8),
+        announce=lambda _: None,
+        trains=trains,
     )
 
 
@@ -69,7 +77,7 @@ def test_workers_that_live_on_save_time_between_epochs_where_others_were_started
     workers: int, is_about_epochs: bool
 ) -> None:
     made = course("workers=3,persistent-workers", workers=workers)
-    assert made.trial.is_about_epochs is is_about_epochs
+    assert made.proof._trial.is_about_epochs is is_about_epochs
 
 
 def test_batches_that_are_taken_in_bursts_count_as_their_mean() -> None:
@@ -144,9 +152,8 @@ def test_what_an_epoch_or_a_change_of_way_cuts_is_no_whole_cycle(epoch: int) -> 
 
 
 def test_a_loader_that_is_found_to_train_counts_its_first_cycle_whole() -> None:
-    made = course("overlap=2", workers=0)
+    made = course("overlap=2", workers=0, trains=False)
     made._steps.count = 1
-    made._found_to_train = lambda: None
     made.gave(Way.OWN, None, None)
     for seconds in (1.0, 1.0):
         made.asked()
@@ -177,9 +184,50 @@ def test_the_optimizers_steps_are_counted_by_its_own_hook_until_it_is_taken_away
 
 def test_what_arrives_behind_a_roll_back_keeps_nothing() -> None:
     made = course("workers=3", workers=2)
-    made.trial.windows.append(Window(Way.OWN, (1.0,) * 20))
-    made.trial._way = Way.REMEDIED
+    while made.proof.way is Way.OWN:
+        made.stepped(Way.OWN, 1.0)
     assert made.failed(RuntimeError("no handle"))
     for _ in range(200):
         made.stepped(Way.REMEDIED, 0.1)
     assert made._account.kept is False
+
+
+def kept_for_epochs(orders: Orders | None = None) -> LoaderCourse:
+    """Workers that live on, kept by steps that are no slower."""
+    made = course("persistent-workers", workers=2, orders=orders)
+    made._is_known = True
+    while made._account.kept is None:
+        made.stepped(made.proof.way, 0.1)
+    return made
+
+
+@pytest.mark.parametrize(("start_s", "is_kept"), [(0.5, True), (2.0, False), (3.0, False)])
+def test_workers_that_live_on_have_to_shorten_the_starts_of_epochs(
+    start_s: float, is_kept: bool
+) -> None:
+    made = kept_for_epochs()
+    made.started(Way.OWN, 2.0)
+    for seconds in (2.5, start_s):  # the first one has started them
+        made.started(Way.REMEDIED, seconds)
+    assert made._account.kept is is_kept
+
+
+@pytest.mark.parametrize(("start_s", "is_kept"), [(0.5, True), (0.8, False)])
+def test_the_start_of_an_epoch_is_known_from_a_diagnosis_too(start_s: float, is_kept: bool) -> None:
+    # Eight batches an epoch: 0.7 s at its start over a step of 0.1 s.
+    requests = parse("persistent-workers")
+    orders = Orders(requests=requests, baseline_s=0.1875, edge_s=0.0875)
+    made = kept_for_epochs(orders)
+    for seconds in (0.8, start_s):
+        made.started(Way.REMEDIED, seconds)
+    assert made._account.kept is is_kept
+
+
+def test_starts_that_are_shorter_do_not_pay_for_slower_steps() -> None:
+    made = course("persistent-workers", workers=2)
+    while made._account.kept is None:
+        made.stepped(made.proof.way, 0.1 if made.proof.way is Way.OWN else 0.104)
+    made.started(Way.OWN, 0.11)
+    for seconds in (0.11, 0.1):
+        made.started(Way.REMEDIED, seconds)
+    assert "of its steps lost" in (made._account.rolled_back or "")

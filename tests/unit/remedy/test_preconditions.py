@@ -76,7 +76,7 @@ def test_no_workers_takes_away_what_only_workers_have() -> None:
         ("workers=2", subject(workers=2), "has 2 workers already"),
         ("workers=4", subject(is_iterable=True), "gives each worker all its samples"),
         ("workers=8", subject(batch_bytes=10**8), "MB of shared memory"),
-        ("workers=8", subject(memory_available_bytes=5 * 10**8), "MB of memory"),
+        ("workers=8", subject(memory_available_bytes=5 * 10**8), "0.8 GB of memory do not fit"),
         ("persistent-workers", subject(), "has no workers"),
         ("prefetch-depth=4", subject(), "has no workers"),
         ("prefetch-depth=2", subject(workers=2), "prefetches 2 batches a worker already"),
@@ -87,7 +87,7 @@ def test_no_workers_takes_away_what_only_workers_have() -> None:
         ("unordered", subject(workers=1), "has one order"),
         ("pinned-async", subject(workers=2), "lives on the host"),
         ("pinned-async", subject(has_device=True), "overlap first"),
-        ("cache-ram=9GB", subject(), "10.0 GB of memory are available"),
+        ("cache-ram=9GB", subject(), "10.0 GB are available"),
         ("cache-ram=1GB", subject(is_iterable=True), "no sample by its number"),
         ("cache-ram=1GB", subject(dataset=iter(())), "no length"),
         ("cache-local=/proc/1/no:1GB", subject(), "can't be used"),
@@ -95,6 +95,24 @@ def test_no_workers_takes_away_what_only_workers_have() -> None:
 )
 def test_a_remedy_is_refused_with_its_reason(text: str, of: Subject, reason: str) -> None:
     assert reason in refusal(text, of)
+
+
+def test_remedies_do_not_count_on_the_same_memory() -> None:
+    of = subject(worker_bytes=10**9)
+    both = plan(of, parse("overlap=6,cache-ram=6GB"))
+    assert [str(request) for request, _ in both.applied] == ["overlap=6"]
+    assert "beside the 6.0 GB of other remedies" in both.refused[0][1].reason
+    for alone in ("overlap=6", "cache-ram=6GB", "overlap=6,cache-ram=2GB"):
+        assert plan(of, parse(alone)).refused == ()
+
+
+def test_all_but_one_keep_what_their_caches_hold() -> None:
+    both = plan(subject(), parse("overlap=2,native-threads,cache-ram=1GB"))
+    pared = both.without(parse("native-threads")[0])
+    assert pared is not None
+    assert pared.settings.layers == both.settings.layers
+    assert pared.settings.duties == ()
+    assert both.without(parse("overlap=2")[0]) is None  # threads are set in workers
 
 
 def test_a_local_copy_larger_than_the_disk_is_refused(tmp_path: Path) -> None:
