@@ -6,11 +6,13 @@ Reads only. Missing and cut files are damage like any other, so nothing is raise
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker.errors import CorruptShardError
 from stoker.pack import layout, manifest
@@ -92,13 +94,14 @@ def verify(
                 damage.append(wrong_size)
                 done += count
                 continue
-            for block, data in _read(folder / file.name, chosen):
-                compared, read = compared + 1, read + len(data)
-                expected = layout.block_sum(file.blocks, block)
-                sums = layout.BlockSums()
-                sums.add(data)
-                if int(sums.blocks, 16) != expected:
-                    damage.append(_damage(folder, found, shard, file, block, sums.blocks))
+            try:
+                for block, data in _read(folder / file.name, chosen):
+                    compared, read = compared + 1, read + len(data)
+                    now = f"{zlib.crc32(data):08x}"
+                    if int(now, 16) != layout.block_sum(file.blocks, block):
+                        damage.append(_damage(folder, found, shard, file, block, now))
+            except OSError as error:  # a disk that fails
+                damage.append(_whole(shard, file, 0, f"it cannot be read: {error.strerror}"))
             done += count
             on_step(done / everything)
     return Verified(
@@ -138,6 +141,11 @@ def _wrong_size(folder: Path, shard: Shard, file: FileEntry) -> Damage | None:
         found = f"it has {size:,} bytes"
     if size == file.size and not found.startswith("it is"):
         return None
+    return _whole(shard, file, size, found)
+
+
+def _whole(shard: Shard, file: FileEntry, size: int, found: str) -> Damage:
+    """Damage of a file that has so many bytes to be read."""
     return Damage(
         shard=shard.number,
         file=file.name,
@@ -175,14 +183,25 @@ def _samples(
             a_row = _row_bytes(field, shard)
             rows = [max(0, byte - layout.HEADER_BYTES) // max(1, a_row) for byte in bytes_]
         elif not field.is_fixed and file.name == layout.bytes_file(shard.stem, field.name):
-            path = folder / layout.offsets_file(shard.stem, field.name)
-            offsets = np.load(path, mmap_mode="r")
+            offsets = _offsets(folder, shard, field)
+            if offsets is None:
+                return None
             rows = [int(np.searchsorted(offsets, byte, side="right")) - 1 for byte in bytes_]
         else:
             continue
-        first, last = (shard.start + min(row, shard.count - 1) for row in rows)
+        first, last = (shard.start + min(max(0, row), shard.count - 1) for row in rows)
         return first, last
     return None
+
+
+def _offsets(folder: Path, shard: Shard, field: Field) -> NDArray[np.uint64] | None:
+    """Where samples begin, without the header, which may be damaged; None where that is missing."""
+    path = folder / layout.offsets_file(shard.stem, field.name)
+    try:
+        found = np.fromfile(path, np.uint64, offset=layout.HEADER_BYTES)
+    except OSError:
+        return None
+    return found if len(found) == shard.count + 1 else None
 
 
 def _row_bytes(field: Field, shard: Shard) -> int:

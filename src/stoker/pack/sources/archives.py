@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.errors import InputError
 from stoker.pack.sources.folder import IMAGE_SUFFIXES
-from stoker.pack.sources.listing import Column, Kind, Listing, Place
+from stoker.pack.sources.listing import Column, Kind, Listing, Place, sign_of
 
 # No training sample is larger; a declared size beyond it is an accident or an attack.
 LARGEST_MEMBER = 1 << 30
@@ -30,6 +30,8 @@ class _Member(NamedTuple):
     name: str
     offset: int
     size: int
+    mtime_ns: int  # of the archive
+    sign: int  # of the member's head
 
 
 def list_tars(paths: Sequence[Path], location: str) -> Listing:
@@ -93,7 +95,12 @@ def _tar_listing(
         columns=tuple(columns),
         names=[key for key, _ in samples],
         sizes=np.array(sizes, dtype=np.int64),
-        mtimes_ns=np.zeros(len(samples), dtype=np.int64),
+        mtimes_ns=np.array(
+            [max(m.mtime_ns for m in found.values()) for _, found in samples], dtype=np.int64
+        ),
+        signs=np.array(
+            [sign_of([m.sign for m in found.values()]) for _, found in samples], dtype=np.int64
+        ),
         classes=classes,
         values=values,
         place=place,
@@ -120,6 +127,7 @@ def _tar_members(path: Path) -> Iterator[_Member | None]:
     try:
         if path.is_fifo():  # opening it would wait for its writer
             raise OSError("it is a pipe")
+        mtime_ns = path.stat().st_mtime_ns
         with tarfile.open(path, "r:") as archive:
             for info in archive:
                 if info.isdir():
@@ -128,7 +136,8 @@ def _tar_members(path: Path) -> Iterator[_Member | None]:
                     yield None
                     continue
                 _check(path, info.name, info.size)
-                yield _Member(str(path), info.name, info.offset_data, info.size)
+                sign = sign_of((info.mtime, info.chksum))
+                yield _Member(str(path), info.name, info.offset_data, info.size, mtime_ns, sign)
                 archive.members = []  # type: ignore[attr-defined]  # or all headers are kept
     except (tarfile.TarError, OSError, EOFError) as error:
         raise InputError(

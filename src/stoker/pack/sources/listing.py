@@ -76,6 +76,8 @@ class Listing(msgspec.Struct, kw_only=True):
     names: Names
     sizes: NDArray[np.int64]
     mtimes_ns: NDArray[np.int64]
+    # What else shows that a sample changed, a number each; only part of the fingerprint.
+    signs: NDArray[np.int64] | None = None
     classes: tuple[str, ...] = ()
     # Values of the columns that aren't read, and places of those that are.
     values: dict[str, Any] = {}
@@ -108,7 +110,10 @@ class Listing(msgspec.Struct, kw_only=True):
         sums = start
         for position in positions:
             ref = self.sample(int(position))
-            plain = (ref.name, ref.size, ref.mtime_ns, [v for v in ref.values if not _is_place(v)])
+            values = [_plain(value) for value in ref.values if not _is_place(value)]
+            plain: tuple[Any, ...] = (ref.name, ref.size, ref.mtime_ns, values)
+            if self.signs is not None:
+                plain = (*plain, int(self.signs[position]))
             sums = zlib.crc32(repr(plain).encode("utf-8", "surrogateescape"), sums)
         return sums
 
@@ -122,3 +127,13 @@ class Listing(msgspec.Struct, kw_only=True):
 
 def _is_place(value: Any) -> bool:
     return isinstance(value, Place) or value is None
+
+
+def _plain(value: Any) -> Any:
+    """As Python has it: numpy's numbers are written in another way in each of its versions."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def sign_of(parts: Any) -> int:
+    """A number that is another one when any of these parts is."""
+    return zlib.crc32(repr(parts).encode("utf-8", "surrogateescape"))

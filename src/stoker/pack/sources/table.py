@@ -11,7 +11,7 @@ import numpy as np
 
 from stoker.errors import InputError
 from stoker.pack.sources.folder import IMAGE_SUFFIXES, stat_of
-from stoker.pack.sources.listing import READ_KINDS, Column, Kind, Listing, Place
+from stoker.pack.sources.listing import READ_KINDS, Column, Kind, Listing, Place, sign_of
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _LABEL_NAMES = ("label", "class", "target", "category")
@@ -40,7 +40,8 @@ def list_table(path: Path) -> Listing:
         columns.append(column)
     read = [column.name for column in columns if column.kind in READ_KINDS]
     root = path.parent
-    stats = [stat_of(root / cell) for cell in cells[read[0]]] if read else [(0, 0)] * len(rows)
+    of_columns = [[stat_of(root / cell) for cell in cells[name]] for name in read]
+    stats = of_columns[0] if read else [(0, 0)] * len(rows)
     return Listing(
         kind="table",
         location=str(path),
@@ -48,10 +49,19 @@ def list_table(path: Path) -> Listing:
         names=cells[read[0]] if read else [f"row {n}" for n in range(len(rows))],
         sizes=np.array([size for size, _ in stats], dtype=np.int64),
         mtimes_ns=np.array([mtime for _, mtime in stats], dtype=np.int64),
+        signs=_signs([cells[name] for name in read[1:]], of_columns[1:]),
         classes=classes,
         values=values,
         place=_places(root, columns, cells),
     )
+
+
+def _signs(cells: list[list[Any]], stats: list[list[tuple[int, int]]]) -> Any:
+    """Of the files that a sample has beside the first one: their names, sizes and times."""
+    if not cells:
+        return None
+    rows = zip(zip(*cells, strict=True), zip(*stats, strict=True), strict=True)
+    return np.array([sign_of(row) for row in rows], dtype=np.int64)
 
 
 def _places(root: Path, columns: list[Column], cells: dict[str, list[Any]]) -> Any:
