@@ -14,6 +14,8 @@ UsageError (exit 2) is an InputError on the command line itself.
 
 from __future__ import annotations
 
+import traceback
+
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -82,3 +84,9 @@ class NoLoopFound(ProbeError):  # noqa: N818 - it names what was not found
 
 class LoaderError(StokerError):
     """A loader stage failed; the stage and the sample are added as notes."""
+
+
+def place_of(error: BaseException) -> str:
+    """File, line and function that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""

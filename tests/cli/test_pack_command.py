@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -15,8 +16,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stoker.cli import pack
 from stoker.pack import open_pack
+from stoker.pack.plan import PackCandidate
 from stoker.records.codec import to_json
+from stoker.stats import Spread
 from tests.cli.test_predict import answered, stoker
 from tests.golden.diagnoses import cpu_saturated
 from tests.golden.starving import serial_loader
@@ -312,7 +316,10 @@ def test_a_plan_needs_no_target_and_ends_with_the_command(
     told = answered(*given, cwd=tmp_path).splitlines()[-1]
     start, _, rest = told.strip().partition(" --tier ")
     assert start in (f"stoker pack {photos} packed/ --size 64", f"stoker pack {photos} packed/")
-    assert rest in ("raw --fit pad", "crop-jpeg --fit pad", "keep --fit pad")
+    assert rest in (
+        *("raw --fit pad --workers 1", "crop-jpeg --fit pad --workers 1"),
+        *("jpeg --fit pad --workers 1", "keep --workers 1"),
+    )
     answered(*told.split()[1:], "--quiet", cwd=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packed", "photos"]
 
@@ -349,6 +356,69 @@ def test_a_dataset_is_packed_and_a_dataset_over_the_pack_is_printed(
     assert "packed once: small | in every epoch: flip" in told
     assert "class Packed:" in told
     assert open_pack(tmp_path / "p").value("image", 0).shape == (20, 20, 3)
+
+
+PRINTING = """
+from PIL import Image
+
+print("loading annotations...")
+
+class Own:
+    def __init__(self):
+        print("index created!")
+    def __len__(self):
+        return 20
+    def __getitem__(self, index):
+        print("sample", index)
+        return Image.new("RGB", (24, 24), (index, 0, 0)), index
+"""
+
+
+@pytest.mark.parametrize("what", ["pack", "plan", "verify"])
+def test_what_a_dataset_prints_is_no_part_of_the_json(tmp_path: Path, what: str) -> None:
+    (tmp_path / "own.py").write_text(PRINTING)
+    made = ("pack", "own.py:Own", "p", "--workers", "1", "--quiet")
+    again = ("verify", "p", "--against", "own.py:Own")
+    commands = {"pack": [made], "plan": [(*made, "--plan")], "verify": [made, again]}[what]
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "stoker", *command, "--json", "-"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert isinstance(json.loads(done.stdout), dict)
+    assert {"loading annotations...", "index created!", "sample 7"} <= set(done.stderr.splitlines())
+
+
+def test_the_command_of_a_plan_has_all_that_was_asked_for() -> None:
+    def told(chosen: str, *options: str) -> str:
+        parser = argparse.ArgumentParser()
+        pack.add_arguments(parser)
+        size = None if chosen == "keep" else 64
+        candidate = PackCandidate(
+            tier=chosen,
+            size=size,
+            bytes=1.0,
+            pack_s=Spread.exact(1.0),
+            read_samples_per_s=Spread.exact(1.0),
+            storage_samples_per_s=1.0,
+            is_cached=True,
+            limit="processor",
+        )
+        return pack._command(parser.parse_args(["s", "--plan", *options]), candidate)
+
+    options = ("--fit", "pad", "--resampler", "box", "--exif", "apply", "--quality", "70")
+    options += ("--order", "shuffled:3", "--shard-size", "1 MB", "--max-bad", "0", "--hash")
+    start, stored = "stoker pack s packed/", "--order shuffled:3 --shard-size 1000000 --max-bad 0"
+    resized = "--fit pad --resampler box --exif apply"
+    assert told("raw", *options) == f"{start} --size 64 --tier raw {resized} {stored} --hash"
+    assert told("jpeg", *options) == (
+        f"{start} --size 64 --tier jpeg {resized} --quality 70 {stored} --hash"
+    )
+    assert told("keep", *options) == f"{start} --tier keep {stored} --hash"
+    assert told("raw") == f"{start} --size 64 --tier raw"
 
 
 def test_a_pack_is_compared_with_the_users_own_dataset(photos: Path, tmp_path: Path) -> None:

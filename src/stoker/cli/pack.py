@@ -9,6 +9,7 @@ in DST whole or not at all; killed at any point, --resume goes on and ends with 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shlex
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stoker.pack.build import Progress as Step
     from stoker.pack.errand import Summary
     from stoker.pack.job import Job, Order
+    from stoker.pack.manifest import Transform
     from stoker.pack.plan import Need, PackCandidate
 
 _EPILOG = """examples:
@@ -132,11 +134,6 @@ def _add_making(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List, pack, tell."""
-    from stoker.cli.progress import watched
-    from stoker.pack.build import How, build
-    from stoker.pack.errand import Summary
-    from stoker.pack.revise import appended, finalize, repacked
-
     if args.from_diagnosis is not None:
         refuse_contradictions(args)
         args.source, args.target = None, args.source
@@ -167,6 +164,20 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.from_diagnosis is not None:
         return _from(args)
+    with _told_on_stderr():
+        summary = _pack(args)
+        behind = _snippet(summary, args)
+    _tell(args, summary, behind)
+    return _exit_code(args, summary)
+
+
+def _pack(args: argparse.Namespace) -> Summary:
+    """List and pack."""
+    from stoker.cli.progress import watched
+    from stoker.pack.build import How, build
+    from stoker.pack.errand import Summary
+    from stoker.pack.revise import appended, finalize, repacked
+
     folder = Path(args.target)
     job = _job(args)
     if args.append:
@@ -184,9 +195,12 @@ def run(args: argparse.Namespace) -> int:
             on_step=_teller(listener),
         )
         done = finalize(job, folder) if args.finalize else build(job, folder, how)
-    summary = Summary.of(job, done)
-    _tell(args, summary, _snippet(summary, args))
-    return _exit_code(args, summary)
+    return Summary.of(job, done)
+
+
+def _told_on_stderr() -> contextlib.AbstractContextManager[Any]:
+    """What a Dataset prints meanwhile is no part of the answer."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _useless(option: str, beside: str, what: str, args: argparse.Namespace) -> UsageError:
@@ -237,20 +251,24 @@ def _plan(args: argparse.Namespace) -> int:
     """Forecast, tell."""
     from stoker.pack.plan import candidates_for, plan
     from stoker.pack.sources.find import list_source
+    from stoker.probe.cgroup import control_group
+    from stoker.probe.host import available_memory
     from stoker.records.codec import to_json
     from stoker.report.pack import render_plan
 
     need = None if args.diagnosis is None else _need(args.diagnosis)
-    listing = list_source(args.source)
-    ways = candidates_for(args.size)
-    found = plan(
-        listing,
-        # A Dataset's pictures are decoded already: it has no bytes of files to keep.
-        ways[:-1] if listing.kind == "dataset" else ways,
-        Path(args.target or "."),
-        workers=args.workers or len(os.sched_getaffinity(0)),
-        need=need,
-    )
+    with _told_on_stderr():
+        listing = list_source(args.source)
+        found = plan(
+            listing,
+            # A Dataset's pictures are decoded already: it has no bytes of files to keep.
+            candidates_for(_transform(args, "raw"), has_files=listing.kind != "dataset"),
+            Path(args.target or "."),
+            workers=args.workers or len(os.sched_getaffinity(0)),
+            memory_bytes=available_memory(control_group()) or 0,
+            hashes=args.hash,
+            need=need,
+        )
     if args.json is not None:
         args.json.write(to_json(found))
     if args.json is None or not args.json.is_stdout:
@@ -267,14 +285,22 @@ def _command(args: argparse.Namespace, chosen: PackCandidate) -> str:
     if chosen.size is not None:
         words += ["--size", str(chosen.size)]
     words += ["--tier", chosen.tier]
-    if args.quality is not None and chosen.tier == "crop-jpeg":
-        words += ["--quality", str(args.quality)]
-    usual = {"fit": "shorter", "resampler": "bilinear", "exif": "ignore", "order": "source"}
+    if chosen.size is not None:
+        words += _given(args, {"fit": "shorter", "resampler": "bilinear", "exif": "ignore"})
+    if chosen.tier in ("jpeg", "crop-jpeg"):
+        words += _given(args, {"quality": None})
+    words += _given(args, {"order": "source", "shard_size": None, "workers": None, "max_bad": None})
+    return shlex.join([*words, *(["--hash"] if args.hash else [])])
+
+
+def _given(args: argparse.Namespace, usual: dict[str, str | None]) -> list[str]:
+    """Those of these options that are not as usual, as they are typed."""
+    words = []
     for name, value in usual.items():
-        given = str(getattr(args, name))
-        if given != value:
-            words += [f"--{name}", given]
-    return shlex.join(words)
+        given = getattr(args, name)
+        if given is not None and str(given) != value:
+            words += [f"--{name.replace('_', '-')}", str(given)]
+    return words
 
 
 def _need(given: str) -> Need:
@@ -300,7 +326,6 @@ def _need(given: str) -> Need:
 def _job(args: argparse.Namespace) -> Job:
     from stoker.pack import layout, manifest
     from stoker.pack.job import make_job
-    from stoker.pack.manifest import Transform
     from stoker.pack.sources.find import list_source
 
     listing = list_source(args.source)
@@ -314,23 +339,29 @@ def _job(args: argparse.Namespace) -> Job:
             looked_at="--quality: 1 to 100, with --tier jpeg or crop-jpeg",
             run_next="stoker pack --help",
         )
-    transform = Transform(
+    # As long as they are: another number of samples, or of bytes, would make all of them again.
+    is_revised = args.append or args.repack
+    return make_job(
+        listing,
+        _transform(args, tier),
+        order=args.order,
+        shard_bytes=args.shard_size or layout.SHARD_BYTES,
+        shard_samples=manifest.read(Path(args.target)).shard_samples if is_revised else None,
+        hashes=args.hash,
+    )
+
+
+def _transform(args: argparse.Namespace, tier: str) -> Transform:
+    """What was asked for, in that tier."""
+    from stoker.pack.manifest import Transform
+
+    return Transform(
         tier=tier,
         size=args.size,
         fit=args.fit,
         resampler=args.resampler,
         quality=args.quality,
         exif=args.exif,
-    )
-    # As long as they are: another number of samples, or of bytes, would make all of them again.
-    is_revised = args.append or args.repack
-    return make_job(
-        listing,
-        transform,
-        order=args.order,
-        shard_bytes=args.shard_size or layout.SHARD_BYTES,
-        shard_samples=manifest.read(Path(args.target)).shard_samples if is_revised else None,
-        hashes=args.hash,
     )
 
 
@@ -371,16 +402,12 @@ def _tell(args: argparse.Namespace, done: Summary, behind: list[str]) -> None:
 def _snippet(done: Summary, args: argparse.Namespace) -> list[str]:
     """What applies the rest of the transforms to what the pack gives."""
     from stoker.pack.snippet import snippet
-    from stoker.pack.sources.dataset import load_object
-    from stoker.split import cut_at
 
     spec, _, count = done.location.partition("#")
     if done.kind != "dataset" or not count or args.tier not in ("raw", "auto"):
         return []
-    cut = cut_at(load_object(spec), int(count))
-    if cut is None:
-        return []
-    return ["", "A Dataset over it, for your script:", "", snippet(spec, cut, args.target)]
+    text = snippet(spec, int(count), args.target, is_resized=args.size is not None)
+    return ["", "A Dataset over it, for your script:", "", text] if text else []
 
 
 def _headline(args: argparse.Namespace, done: Summary) -> str:

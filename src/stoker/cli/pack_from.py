@@ -143,6 +143,8 @@ def _errand(args: argparse.Namespace, diagnosis: Diagnosis, folder: Path) -> Err
     from stoker.pack import layout
     from stoker.pack.errand import Errand
     from stoker.pack.manifest import Transform
+    from stoker.probe.cgroup import control_group
+    from stoker.probe.host import available_memory
 
     name = diagnosis.script.argv[1 if diagnosis.script.argv[0] == "-m" else 0]
     loader, step = diagnosis.profile.loader, diagnosis.step
@@ -166,4 +168,5 @@ def _errand(args: argparse.Namespace, diagnosis: Diagnosis, folder: Path) -> Err
         resume=args.resume,
         max_bad=args.max_bad,
         samples_per_s=None if args.force else rate,
+        memory_bytes=available_memory(control_group()) or 0,
     )

@@ -7,6 +7,7 @@ With --against, compares on a sample what the pack gives with what your own Data
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 from pathlib import Path
@@ -71,7 +72,8 @@ def _certify(args: argparse.Namespace) -> int:
     from stoker.records.codec import to_json
     from stoker.report.pack import render_certificate
 
-    found = certify(open_pack(args.pack), args.against)
+    with contextlib.redirect_stdout(sys.stderr):  # what the Dataset prints is no part of the answer
+        found = certify(open_pack(args.pack), args.against)
     if args.json is not None:
         args.json.write(to_json(found))
     if args.json is None or not args.json.is_stdout:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from stoker.errors import InputError
 from stoker.pack import layout, manifest, shard
+from stoker.pack.layout import AXES
 from stoker.pack.manifest import Codec, Field, FileEntry, Manifest, Origin, Role, Shard, Transform
 from stoker.pack.reader import Pack, open_pack
+from stoker.pack.sources.listing import NUMBERS
 from stoker.pack.target import make_empty_folder
 
 # Bytes that decode to an array may come with its shape.
@@ -83,15 +85,22 @@ def _field(name: str, column: Column, codecs: Mapping[str, Codec]) -> Field:
     role = Role.LABEL if name == "label" else Role.DATA
     if name.endswith(".segments"):
         role = Role.INDEX
+    first = column if isinstance(column, np.ndarray) else column[0]
+    if isinstance(first, np.ndarray) and first.dtype.kind not in NUMBERS:
+        raise InputError(
+            f"column {name!r} is an array of {first.dtype}, which cannot be packed",
+            looked_at=f"columns of numbers, text and bytes; {name}[0] is {column[0]!r}",
+            run_next="give numbers, or a list of str or bytes",
+        )
     if isinstance(column, np.ndarray):
         return Field(name=name, dtype=column.dtype.name, shape=column.shape[1:], role=role)
-    first = column[0]
     if isinstance(first, str):
         return Field(name=name, dtype="uint8", is_fixed=False, codec=Codec.TEXT, role=role)
     if isinstance(first, bytes | tuple):
         codec = codecs.get(name, Codec.BYTES)
         return Field(name=name, dtype="uint8", is_fixed=False, codec=codec, role=role)
-    return Field(name=name, dtype=first.dtype.name, is_fixed=False, role=role)
+    axes = AXES[: first.ndim]
+    return Field(name=name, dtype=first.dtype.name, is_fixed=False, role=role, axes=axes)
 
 
 def _samples_of_a_shard(columns: Mapping[str, Column], count: int) -> int:
@@ -123,4 +132,5 @@ def _encoded(sample: Any) -> tuple[bytes, tuple[int, ...]]:
         sample = sample.encode()
     if isinstance(sample, bytes):
         return sample, (len(sample),)
-    return np.ascontiguousarray(sample).tobytes(), sample.shape
+    native = sample.dtype.newbyteorder("=")
+    return np.ascontiguousarray(sample, dtype=native).tobytes(), sample.shape

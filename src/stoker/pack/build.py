@@ -270,7 +270,7 @@ def _check_room(job: Job, folder: Path, journal: Journal, how: How) -> None:
         raise PackError(
             f"{needed * left / 1e9:,.1f} GB are to be written, {free / 1e9:,.1f} GB are free",
             looked_at=f"the file system of {folder}",
-            run_next="make room, take a smaller --size, or --tier crop-jpeg (about a tenth)",
+            run_next="make room, or take a smaller --size, or --tier crop-jpeg (a tenth of raw)",
         )
 
 

@@ -71,6 +71,7 @@ def spawned(keep_open: Sequence[int]) -> Started:
             [sys.executable, "-m", "stoker.pack.worker", str(theirs.fileno()), str(os.getpid())],
             pass_fds=(theirs.fileno(), *keep_open),
             stdin=subprocess.DEVNULL,
+            stdout=2,  # what a Dataset prints there is no part of the answer
             env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(_import_path())},
         )
     return Started(Connection(ours.detach()), process)
@@ -117,7 +118,7 @@ class Crew:
         """Do the tasks and yield the answers as they come, in any order.
 
         Whoever takes the answers may add to `seals`; they are done before the end. Raises
-        UnwritableError, InputError that a worker raised, and PackError when a worker dies.
+        UnwritableError, InputError that a worker raised, and PackError when a worker dies or fails.
         """
         if self._own is not None:
             yield from _alone(self._own, tasks, seals)
@@ -183,7 +184,8 @@ class _Member:
         if isinstance(answer, Failed):
             if answer.errno is not None:
                 raise UnwritableError(answer.happened, answer.errno)
-            raise InputError(answer.happened, looked_at=answer.looked_at, run_next=answer.run_next)
+            kind = InputError if answer.is_input else PackError
+            raise kind(answer.happened, looked_at=answer.looked_at, run_next=answer.run_next)
         return answer
 
     def end(self) -> None:

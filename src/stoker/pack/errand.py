@@ -21,7 +21,8 @@ from stoker.pack.sources.dataset import list_dataset, take_in_hand
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """What to pack a Dataset into. `spec` is the name that it goes by in the pack.
 
-    `samples_per_s`: what its reader gets now; a pack that the disk would read no faster is refused.
+    `samples_per_s`: what its reader gets now; a pack that doesn't fit into `memory_bytes`, and
+    that the disk would read no faster, is refused.
     """
 
     folder: str
@@ -34,6 +35,7 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool
     max_bad: int | None
     samples_per_s: float | None
+    memory_bytes: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +86,7 @@ def perform(errand: Errand, dataset: Any, tell: Callable[[Progress], None]) -> S
             shard_bytes=errand.shard_bytes,
             hashes=errand.hashes,
         )
-        if errand.samples_per_s is not None:
-            _require_gain(job, folder, errand.samples_per_s)
+        _require_gain(job, errand)
         how = How(
             workers=errand.workers,
             resume=errand.resume,
@@ -119,10 +120,10 @@ def _tried_out(dataset: Any, folder: Path) -> tuple[bool, str]:
     return False, problem
 
 
-def _require_gain(job: Job, folder: Path, samples_per_s: float) -> None:
+def _require_gain(job: Job, errand: Errand) -> None:
     """Raise InputError where the disk would give no more than the script gets now."""
-    whole = job.payload_bytes()
-    if whole is None or whole < speed.available_memory():
+    whole, folder, samples_per_s = job.payload_bytes(), Path(errand.folder), errand.samples_per_s
+    if samples_per_s is None or whole is None or whole < errand.memory_bytes:
         return  # read from memory after the first epoch
     each = whole / max(1, job.samples)
     rate = speed.disk(folder).read_bytes_per_s / each

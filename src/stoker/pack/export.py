@@ -111,7 +111,7 @@ def _write_arrow(pack: Pack, folder: Path) -> Iterator[Path]:
         ) from error
 
     fields = _fields(pack)
-    schema = pa.schema([(field.name, _arrow_type(pa, field)) for field in fields])
+    schema = pa.schema([(field.name, _arrow_type(pa, pack, field)) for field in fields])
     features = {field.name: _feature(pack, field) for field in fields}
     info = json.dumps({"info": {"features": features}})
     schema = schema.with_metadata({"huggingface": info})
@@ -132,7 +132,7 @@ def _write_arrow(pack: Pack, folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _arrow_type(pa: Any, field: Field) -> Any:
+def _arrow_type(pa: Any, pack: Pack, field: Field) -> Any:
     if _is_picture(field):
         return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     if field.codec is Codec.TEXT:
@@ -140,10 +140,15 @@ def _arrow_type(pa: Any, field: Field) -> Any:
     if field.codec is not Codec.NONE:
         return pa.binary()
     one = pa.from_numpy_dtype(np.dtype(field.dtype))
-    axes = len(field.shape) if field.shape is not None else len(field.axes) or 1
-    for _ in range(axes):
+    for _ in range(_axes(pack, field)):
         one = pa.list_(one)
     return one
+
+
+def _axes(pack: Pack, field: Field) -> int:
+    """How many axes a sample of the field has."""
+    shape = pack.shape(field.name, 0)
+    return pack.shapes(field.name, 0).shape[1] if shape is None else len(shape)
 
 
 def _feature(pack: Pack, field: Field) -> dict[str, Any]:
@@ -156,8 +161,7 @@ def _feature(pack: Pack, field: Field) -> dict[str, Any]:
         kind = "string" if field.codec is Codec.TEXT else "binary"
         return {"dtype": kind, "_type": "Value"}
     feature: dict[str, Any] = {"dtype": field.dtype, "_type": "Value"}
-    axes = len(field.shape) if field.shape is not None else len(field.axes) or 1
-    for _ in range(axes):
+    for _ in range(_axes(pack, field)):
         feature = {"feature": feature, "_type": "List"}
     return feature
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 from stoker.pack.manifest import Transform
 
@@ -28,15 +28,22 @@ FITS = ("shorter", "exact", "pad", "bucket")
 # Longer side over shorter: the families of --fit bucket. Each picture goes to the nearest.
 BUCKET_RATIOS = (1.0, 5 / 4, 4 / 3, 3 / 2, 16 / 9, 2.0)
 _ORIENTATION = 0x0112
+# How a picture of each EXIF orientation is set upright; 1 is upright.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# Those that lay a picture on its side.
+_LYING = (5, 6, 7, 8)
 # Pixels of the whole picture at its new scale, beyond which only the centre is made: what Pillow
 # allows a picture to have.
 _LARGEST_SCALED = 178_956_970
-# What Pillow and zlib raise for bytes that are no picture, or a damaged one.
 BombWarning = Image.DecompressionBombWarning
-PICTURE_ERRORS = (
-    *(OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, MemoryError),
-    Image.DecompressionBombError,
-)
 
 
 class Opened(NamedTuple):
@@ -50,29 +57,46 @@ def open_picture(data: bytes | Image.Image | NDArray[np.uint8], *, exif: str) ->
     """Decode to RGB; of an animation the first frame. `exif` is "ignore" or "apply".
 
     Sixteen bits are cut to the upper eight, transparency is dropped, as `convert("RGB")` does.
-    Raises PICTURE_ERRORS; Pillow's DecompressionBombError is for more than 179 million pixels.
+    Raises what Pillow raises for bytes that are no picture, or a damaged one; its
+    DecompressionBombError is for more than 179 million pixels.
     """
     if not isinstance(data, bytes):
         given = Image.fromarray(data) if isinstance(data, np.ndarray) else data
-        return Opened(_rgb(given), ())
+        return Opened(_rgb(given), _mode_notes(given))
     if not data:
         raise ValueError("the file is empty")
     with Image.open(io.BytesIO(data)) as opened:
-        notes = []
-        if opened.mode == "CMYK":
-            notes.append("cmyk")
-        elif opened.mode.startswith("I"):
-            notes.append("16-bit")
-        elif opened.mode in ("L", "LA", "1"):
-            notes.append("gray")
+        notes = list(_mode_notes(opened))
         if getattr(opened, "is_animated", False):
             notes.append("first-frame")
         image: Image.Image = opened
-        if "exif" in opened.info and opened.getexif().get(_ORIENTATION, 1) not in (0, 1):
+        turn = _orientation(opened)
+        if turn is None:
+            notes.append("exif-unreadable")
+        elif turn in _TURNS:
             notes.append("exif-applied" if exif == "apply" else "exif-ignored")
             if exif == "apply":
-                image = ImageOps.exif_transpose(opened)
+                image = opened.transpose(_TURNS[turn])
         return Opened(_rgb(image), tuple(notes))
+
+
+def _mode_notes(image: Image.Image) -> tuple[str, ...]:
+    if image.mode == "CMYK":
+        return ("cmyk",)
+    if image.mode.startswith("I"):
+        return ("16-bit",)
+    return ("gray",) if image.mode in ("L", "LA", "1") else ()
+
+
+def _orientation(image: Image.Image) -> int | None:
+    """As EXIF counts it, 1 where nothing is said; None where the EXIF data can't be read."""
+    if "exif" not in image.info:
+        return 1
+    try:
+        found = int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001 - Pillow parses these bytes with whatever errors they bring
+        return None
+    return found
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -88,14 +112,16 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def size_of(data: bytes | Image.Image | NDArray[np.uint8], *, exif: str) -> tuple[int, int]:
-    """Height and width, from the header alone. Raises PICTURE_ERRORS."""
+    """Height and width, from the header alone. Raises as `open_picture` does."""
     if isinstance(data, np.ndarray):
         return data.shape[0], data.shape[1]
     if isinstance(data, Image.Image):
         return data.height, data.width
+    if not data:
+        raise ValueError("the file is empty")
     with Image.open(io.BytesIO(data)) as image:
-        is_turned = "exif" in image.info and image.getexif().get(_ORIENTATION, 1) >= 5
-        return image.size if is_turned and exif == "apply" else (image.height, image.width)
+        is_turned = exif == "apply" and _orientation(image) in _LYING
+        return image.size if is_turned else (image.height, image.width)
 
 
 def is_whole(data: bytes) -> None:
@@ -120,6 +146,8 @@ def fitted(image: Image.Image, transform: Transform, shape: tuple[int, ...] | No
     size = transform.size
     if size is None:
         return image
+    if transform.fit == "bucket" and shape is None:
+        shape = bucket_of(image.height, image.width, size)
     how = RESAMPLERS[transform.resampler]
     if transform.fit == "exact":
         return _resized(image, (size, size), how)
@@ -184,19 +212,6 @@ def libraries() -> str:
 
     decoder = features.version("libjpeg_turbo") or "unknown"
     return f"pillow {PIL.__version__}, libjpeg-turbo {decoder}"
-
-
-def open_mask(data: bytes | Image.Image | NDArray[np.uint8]) -> Image.Image:
-    """A mask as it is: palette numbers and grey levels are class numbers. Raises as above."""
-    if isinstance(data, np.ndarray):
-        return Image.fromarray(data)
-    if isinstance(data, Image.Image):
-        return data
-    if not data:
-        raise ValueError("the file is empty")
-    with Image.open(io.BytesIO(data)) as image:
-        image.load()
-        return image if image.mode in ("L", "P") else image.convert("L")
 
 
 def nearest(transform: Transform) -> Transform:

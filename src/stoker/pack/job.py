@@ -5,6 +5,7 @@ A pure function of the listing and the settings: the place of every sample is kn
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import NamedTuple
 
@@ -14,18 +15,23 @@ from numpy.typing import NDArray
 
 from stoker.errors import InputError
 from stoker.pack import imaging, layout
+from stoker.pack.fields import fields_of
+from stoker.pack.first import FirstSamples
 from stoker.pack.manifest import Codec, Field, Manifest, Origin, Role, Shard, Transform, utf8
 from stoker.pack.shard import ShardFrame
-from stoker.pack.sources.listing import Column, Kind, Listing, SampleRef
-from stoker.pack.sources.reading import SampleReader, array_of
+from stoker.pack.sources.dataset import SAMPLE_ERRORS
+from stoker.pack.sources.listing import Kind, Listing, SampleRef
+from stoker.pack.sources.reading import SampleReader
 from stoker.pack.work import Setup
 
 TIERS = ("raw", "crop-jpeg", "jpeg", "keep")
 DEFAULT_QUALITY = 90
-# Samples looked at for sizes of what isn't decoded to one size.
-_LOOKED_AT = 32
-# Bytes of a raw picture where sizes differ; near enough for the length of a file.
-_RAGGED_PICTURE = 512 * 512 * 3
+# What a JPEG of this size takes is known after packing only: half a byte a pixel (quality 90).
+_JPEG_PIXELS_A_BYTE = 2
+# A picture of an aspect family has more pixels than a square one, about so many times.
+_BUCKET_PIXELS = 1.4
+# Settings that say how a picture comes to its size.
+_NEED_A_SIZE = ("fit", "resampler")
 # No shard has more samples: a manifest of a million labels alone needs no thousand shards, and
 # memory for the rows of a shard's ragged fields stays small.
 _MOST_SAMPLES = 100_000
@@ -92,8 +98,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return zlib.crc32(repr(parts).encode("utf-8", "surrogateescape"))
 
     def payload_bytes(self) -> int | None:
-        """Bytes of the fixed fields to be written; None when a ragged one holds the pictures."""
-        if any(f.codec not in (Codec.NONE, Codec.TEXT) for f in self.fields):
+        """Bytes to be written, at the least; None when they depend on how pictures are encoded.
+
+        Of files that are kept, those of the files; else those of the fixed fields.
+        """
+        codecs = {field.codec for field in self.fields}
+        if Codec.SOURCE in codecs:
+            sizes = self.listing.sizes
+            return sum(
+                int(sizes[self.positions[frame.start : frame.start + frame.count]].sum())
+                for frame in self.frames
+            )
+        if not codecs <= {Codec.NONE, Codec.TEXT}:
             return None
         return sum(
             frame.count * _fixed_bytes(frame.fields) for frame in self.frames
@@ -119,13 +135,14 @@ def make_job(
     `shard_bytes`. Raises InputError for settings that can't be.
     """
     transform = _complete(transform)
-    fields = _fields(listing, transform, hashes=hashes)
+    first = FirstSamples(listing, exif=transform.exif)
+    fields = fields_of(listing, transform, first, hashes=hashes)
     count = len(listing)
     positions = np.arange(count, dtype=np.int64)
     if order.seed is not None:
         positions = np.random.Generator(np.random.PCG64(order.seed)).permutation(positions)
     families = _families(listing, transform, positions)
-    per_shard = shard_samples or _samples_a_shard(listing, fields, transform, shard_bytes)
+    per_shard = shard_samples or _samples_a_shard(listing, fields, transform, shard_bytes, first)
     if families:
         positions = np.concatenate([members for _, members in families])
     frames: list[ShardFrame] = []
@@ -166,6 +183,15 @@ def _complete(transform: Transform) -> Transform:
             looked_at=f"the tiers {', '.join(TIERS)}",
             run_next="stoker pack --help",
         )
+    usual = Transform(tier=transform.tier)
+    for name in _NEED_A_SIZE:
+        given = getattr(transform, name)
+        if transform.size is None and given != getattr(usual, name):
+            raise InputError(
+                f"--{name} {given} without --size: pictures keep the size that they have",
+                looked_at=f"--{name}, --size",
+                run_next=f"give --size S, or leave --{name} out",
+            )
     if transform.tier == "keep":
         if transform.size is not None:
             raise InputError(
@@ -173,7 +199,13 @@ def _complete(transform: Transform) -> Transform:
                 looked_at=f"--tier keep --size {transform.size}",
                 run_next="leave --size out, or take --tier crop-jpeg",
             )
-        return Transform(tier="keep", exif="ignore")
+        if transform.exif != "ignore":
+            raise InputError(
+                "the tier keep stores the files' own bytes: none is turned",
+                looked_at=f"--tier keep --exif {transform.exif}",
+                run_next="leave --exif out, or take --tier crop-jpeg",
+            )
+        return Transform(tier="keep")
     quality = transform.quality or DEFAULT_QUALITY
     return msgspec.structs.replace(
         transform,
@@ -182,130 +214,15 @@ def _complete(transform: Transform) -> Transform:
     )
 
 
-def _fields(listing: Listing, transform: Transform, *, hashes: bool) -> tuple[Field, ...]:
-    reader = SampleReader(listing.kind, listing.location, listing.columns)
-    try:
-        fields = [
-            field
-            for column in listing.columns
-            for field in _fields_of(listing, column, transform, reader)
-        ]
-    finally:
-        reader.close()
-    provenance = Role.PROVENANCE
-    fields.append(
-        Field(name="source", dtype="uint8", is_fixed=False, codec=Codec.TEXT, role=provenance)
-    )
-    fields.append(Field(name="source_stat", dtype="int64", shape=(2,), role=provenance))
-    if hashes:
-        fields.append(Field(name="source_hash", dtype="uint64", shape=(), role=provenance))
-    return tuple(fields)
-
-
-def _fields_of(
-    listing: Listing, column: Column, transform: Transform, reader: SampleReader
-) -> list[Field]:
-    name = column.name
-    match column.kind:
-        case Kind.IMAGE:
-            return _image_fields(listing, column, transform, reader)
-        case Kind.MASK:
-            shape = None if transform.size is None else (transform.size, transform.size)
-            is_fixed = transform.size is not None
-            return [Field(name=name, dtype="uint8", shape=shape, is_fixed=is_fixed, axes="HW")]
-        case Kind.ARRAY:
-            return [_array_field(listing, column, reader)]
-        case Kind.LABEL:
-            return [Field(name=name, dtype="int64", shape=(), role=Role.LABEL)]
-        case Kind.INT:
-            return [Field(name=name, dtype="int64", shape=())]
-        case Kind.FLOAT:
-            return [Field(name=name, dtype="float64", shape=())]
-        case Kind.TEXT:
-            return [Field(name=name, dtype="uint8", is_fixed=False, codec=Codec.TEXT)]
-        case _:
-            return [Field(name=name, dtype="uint8", is_fixed=False, codec=Codec.BYTES)]
-
-
-def _image_fields(
-    listing: Listing, column: Column, transform: Transform, reader: SampleReader
-) -> list[Field]:
-    name = column.name
-    if transform.tier == "raw":
-        shape: tuple[int, ...] | None = None
-        if transform.fit != "bucket" or transform.size is None:
-            sizes = (
-                {(transform.size,) * 2}
-                if transform.size
-                else _first_sizes(listing, column, reader, transform)
-            )
-            if len(sizes) > 1 and listing.kind == "dataset":
-                # What a script loads is stored as it is, one picture after the other.
-                return [Field(name=name, dtype="uint8", is_fixed=False, axes="HWC", colours="RGB")]
-            shape = (*_one_of(sizes, listing), 3)
-        return [Field(name=name, dtype="uint8", shape=shape, axes="HWC", colours="RGB")]
-    if transform.tier == "keep" and listing.kind == "dataset":
-        raise InputError(
-            "a Dataset gives pictures that are decoded already: there are no bytes to keep",
-            looked_at=f"{listing.location}, --tier keep",
-            run_next="take --tier crop-jpeg or raw",
-        )
-    codec = {"jpeg": Codec.JPEG, "crop-jpeg": Codec.CROP_JPEG}.get(transform.tier, Codec.SOURCE)
-    field = Field(name=name, dtype="uint8", is_fixed=False, codec=codec, axes="HWC", colours="RGB")
-    if codec is not Codec.CROP_JPEG:
-        return [field]
-    segments = Field(name=f"{name}.segments", dtype="uint16", is_fixed=False, role=Role.INDEX)
-    return [field, segments]
-
-
-def _first_sizes(
-    listing: Listing, column: Column, reader: SampleReader, transform: Transform
-) -> set[tuple[int, int]]:
-    """The sizes of the first pictures, of those that can be read."""
-    found: set[tuple[int, int]] = set()
-    for position in range(min(len(listing), _LOOKED_AT)):
-        try:
-            data = reader.read(listing.sample(position))[column.name]
-            found.add(imaging.size_of(data, exif=transform.exif))
-        except imaging.PICTURE_ERRORS:
-            continue  # will be quarantined
-    return found
-
-
-def _one_of(found: set[tuple[int, int]], listing: Listing) -> tuple[int, int]:
-    """The size that all pictures have. Raises InputError when they have several, or none."""
-    if len(found) == 1:
-        return next(iter(found))
-    sizes = ", ".join(f"{height}×{width}" for height, width in sorted(found)[:5])
-    raise InputError(
-        f"pictures differ in size: {sizes}" if found else "none of the first pictures can be read",
-        looked_at=f"the first {min(len(listing), _LOOKED_AT)} pictures of {listing.location}",
-        run_next="give --size S, or --tier crop-jpeg or keep, which need no one size",
-    )
-
-
-def _array_field(listing: Listing, column: Column, reader: SampleReader) -> Field:
-    dtype, shapes, axes = column.dtype, {column.shape}, 0
-    if not dtype:
-        shapes = set()
-        for position in range(min(len(listing), _LOOKED_AT)):
-            found = array_of(reader.read(listing.sample(position))[column.name])
-            dtype, axes = dtype or found.dtype.name, found.ndim
-            shapes.add(found.shape)
-    shape = shapes.pop() if len(shapes) == 1 else None
-    if shape is not None:
-        return Field(name=column.name, dtype=dtype, shape=shape)
-    axes = axes or array_of(reader.read(listing.sample(0))[column.name]).ndim
-    return Field(name=column.name, dtype=dtype, is_fixed=False, axes="NMKLJI"[:axes])
-
-
 def _families(
     listing: Listing, transform: Transform, positions: NDArray[np.int64]
 ) -> list[_Family]:
     """Aspect families with their members, the widest last; empty unless the fit is bucket."""
-    if transform.fit != "bucket" or transform.size is None or transform.tier != "raw":
+    pictures = [c for c in listing.columns if c.kind in (Kind.IMAGE, Kind.MASK)]
+    if transform.fit != "bucket" or transform.tier != "raw" or not pictures:
         return []
-    (column,) = [column for column in listing.columns if column.kind is Kind.IMAGE][:1]
+    assert transform.size is not None, "a fit needs a size"
+    column = min(pictures, key=lambda one: one.kind is Kind.MASK)
     reader = SampleReader(listing.kind, listing.location, listing.columns)
     members: dict[tuple[int, int], list[int]] = {}
     try:
@@ -313,7 +230,7 @@ def _families(
             try:
                 data = reader.read(listing.sample(position))[column.name]
                 height, width = imaging.size_of(data, exif=transform.exif)
-            except imaging.PICTURE_ERRORS:
+            except SAMPLE_ERRORS:
                 height = width = transform.size  # will be quarantined; it needs a place
             shape = imaging.bucket_of(height, width, transform.size)
             members.setdefault(shape, []).append(position)
@@ -330,39 +247,26 @@ def _with_shape(field: Field, shape: tuple[int, int] | None) -> Field:
 
 def _fixed_bytes(fields: tuple[Field, ...]) -> int:
     """Bytes of one sample in the fixed fields."""
-    return sum(
-        int(np.prod(field.shape)) * np.dtype(field.dtype).itemsize
-        for field in fields
-        if field.shape is not None
-    )
+    return sum(_bytes(field.shape, field) for field in fields if field.shape is not None)
+
+
+def _bytes(shape: tuple[int, ...], field: Field) -> int:
+    return math.prod(shape) * np.dtype(field.dtype).itemsize
 
 
 def _samples_a_shard(
-    listing: Listing, fields: tuple[Field, ...], transform: Transform, shard_bytes: int
+    listing: Listing,
+    fields: tuple[Field, ...],
+    transform: Transform,
+    shard_bytes: int,
+    first: FirstSamples,
 ) -> int:
     """So many that the largest field's file has about `shard_bytes`.
 
     A sample larger than the usual shard is one by itself; InputError when it is the shard that was
     asked for too small.
     """
-    largest = max(
-        (
-            int(np.prod(field.shape)) * np.dtype(field.dtype).itemsize
-            for field in fields
-            if field.shape is not None
-        ),
-        default=0,
-    )
-    if any(field.codec in (Codec.JPEG, Codec.CROP_JPEG, Codec.SOURCE) for field in fields):
-        # What a JPEG of this size takes is known after packing only; the mean of the source, or
-        # half a byte a pixel (quality 90), is near enough for the length of a file.
-        mean = int(listing.sizes.mean()) if len(listing) else 0
-        guess = transform.size**2 // 2 if transform.size else mean or 1 << 17
-        largest = max(largest, guess)
-    elif any(field.axes == "HWC" and not field.is_fixed for field in fields):
-        largest = max(largest, min(_RAGGED_PICTURE, shard_bytes))
-    elif transform.fit == "bucket" and transform.size:
-        largest = max(largest, int(transform.size**2 * 3 * 1.4))
+    largest = max(_sample_bytes(field, listing, transform, first) for field in fields)
     if shard_bytes < min(largest, layout.SHARD_BYTES):
         raise InputError(
             f"a shard of {shard_bytes:,} B holds not one sample, of about {largest:,} B",
@@ -370,6 +274,26 @@ def _samples_a_shard(
             run_next="leave it out, for shards of 256 MB: files of a sample each are read slowly",
         )
     return int(np.clip(shard_bytes // max(1, largest), 1, min(_MOST_SAMPLES, max(1, len(listing)))))
+
+
+def _sample_bytes(field: Field, listing: Listing, transform: Transform, first: FirstSamples) -> int:
+    """What a sample takes in the files of a field, about."""
+    size = transform.size
+    if field.shape is not None:
+        return _bytes(field.shape, field)
+    if field.role is not Role.DATA:
+        return 0  # names, lengths of segments: little beside what they belong to
+    if field.is_fixed:  # aspect families
+        assert size is not None, "a fit needs a size"
+        square = (size, size, 3 if field.axes == "HWC" else 1)
+        return int(_bytes(square, field) * _BUCKET_PIXELS)
+    if field.codec not in (Codec.JPEG, Codec.CROP_JPEG, Codec.SOURCE):
+        return first.mean_bytes(field.name)
+    if size is not None:
+        return size**2 // _JPEG_PIXELS_A_BYTE
+    if listing.sizes.any():
+        return int(listing.sizes.mean())
+    return first.mean_bytes(field.name) // (3 * _JPEG_PIXELS_A_BYTE)  # 3 bytes a pixel
 
 
 def manifest_of(job: Job, shards: tuple[Shard, ...]) -> Manifest:

@@ -30,6 +30,8 @@ PART = ".part"
 HEADER_BYTES = 4096
 # A damaged byte is told by its block; 1 MiB costs 4 bytes of checksum for 5 photos of 256 pixels.
 BLOCK_BYTES = 1 << 20
+# The axes of arrays whose shapes differ from sample to sample, as fields name them.
+AXES = "NMKLJI"
 # Large enough that opening a file is lost in reading it, small enough to be done again.
 SHARD_BYTES = 256 * 10**6
 

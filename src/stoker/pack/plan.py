@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from stoker.pack import speed
 from stoker.pack.build import How, Progress, build
-from stoker.pack.job import make_job
+from stoker.pack.job import Job, make_job
 from stoker.pack.manifest import Transform
 from stoker.pack.sources.listing import Listing, Place
 from stoker.records.diagnosis import VerdictCode
@@ -111,21 +112,26 @@ def plan(
     folder: Path,
     *,
     workers: int,
+    memory_bytes: int,
+    hashes: bool = False,
     need: Need | None = None,
 ) -> PackPlan:
     """Measure and forecast. `folder` is where the pack would lie; it need not exist.
 
-    Raises InputError for transforms that can't be, and PackError as packing does.
+    `memory_bytes` can hold a pack. The last of the raw transforms says what decoding and
+    resizing give now. Raises InputError for transforms that can't be, and PackError as packing
+    does.
     """
     beside = _existing_parent(folder)
-    disk = speed.disk(beside)
     some = subset(listing, SAMPLED)
+    host = _Host(workers, speed.disk(beside), memory_bytes)
     candidates = []
     now: Spread | None = None
     with tempfile.TemporaryDirectory(dir=beside, prefix=".stoker-plan-") as made:
         for number, transform in enumerate(transforms):
             scratch = Path(made) / str(number)
-            candidate, rate = _measured(some, listing, transform, scratch, workers, disk)
+            job = make_job(some, transform, hashes=hashes)
+            candidate, rate = _measured(job, len(listing), scratch, host)
             if transform.tier == "raw":
                 now = rate
             candidates.append(_with_step(candidate, need))
@@ -137,9 +143,9 @@ def plan(
         source_bytes=int(listing.sizes.sum()),
         workers=workers,
         now_samples_per_s=now,
-        read_bytes_per_s=disk.read_bytes_per_s,
-        write_bytes_per_s=disk.write_bytes_per_s,
-        cache_bytes=speed.available_memory(),
+        read_bytes_per_s=host.disk.read_bytes_per_s,
+        write_bytes_per_s=host.disk.write_bytes_per_s,
+        cache_bytes=memory_bytes,
         free_bytes=shutil.disk_usage(beside).free,
         needed_samples_per_s=need.samples_per_s if need else None,
         step_s=need.real_s if need else None,
@@ -150,12 +156,20 @@ def plan(
     )
 
 
-def candidates_for(size: int | None) -> tuple[Transform, ...]:
-    """The ways to pack that are compared: all tiers at the size, and raw at half of it."""
-    size = size or _USUAL_SIZE
-    half = [Transform(tier="raw", size=size // 2)] if size >= 2 * _SMALLEST else []
-    ways = [Transform(tier=tier, size=size) for tier in ("raw", "crop-jpeg")]
-    return (*half, *ways, Transform(tier="keep"))
+def candidates_for(asked: Transform, *, has_files: bool = True) -> tuple[Transform, ...]:
+    """The ways to pack that are compared: each tier at the size and at half of it.
+
+    All else is as it was `asked` for, whose tier doesn't count. The files' own bytes are among
+    them where there are files.
+    """
+    size = asked.size or _USUAL_SIZE
+    sizes = [size // 2, size] if size >= 2 * _SMALLEST else [size]
+    ways = [
+        msgspec.structs.replace(asked, tier=tier, size=one)
+        for tier in ("raw", "crop-jpeg", "jpeg")
+        for one in sizes
+    ]
+    return (*ways, Transform(tier="keep")) if has_files else tuple(ways)
 
 
 def subset(listing: Listing, count: int) -> Listing:
@@ -188,39 +202,39 @@ def _existing_parent(folder: Path) -> Path:
     return path
 
 
-def _measured(
-    some: Listing,
-    listing: Listing,
-    transform: Transform,
-    scratch: Path,
-    workers: int,
-    disk: speed.Disk,
-) -> tuple[PackCandidate, Spread]:
-    """The candidate, and the rate at which it was packed."""
+class _Host(NamedTuple):
+    """What packs are made and read with."""
+
+    workers: int
+    disk: speed.Disk
+    memory_bytes: int
+
+
+def _measured(job: Job, count: int, scratch: Path, host: _Host) -> tuple[PackCandidate, Spread]:
+    """The candidate for `count` samples like those of the job, and the rate of packing these."""
     steps: list[tuple[float, int]] = []
 
     def on_step(step: Progress) -> None:
         steps.append((time.perf_counter(), step.done))
 
     began = time.perf_counter()
-    done = build(make_job(some, transform), scratch, How(workers=workers, on_step=on_step))
+    done = build(job, scratch, How(workers=host.workers, on_step=on_step))
     assert done.pack is not None, "all of the sample is packed"
     rate = _rate(steps)
     started_s = max(0.0, steps[0][0] - began - steps[0][1] / rate.median)
     bytes_each = sum(f.size for s in done.pack.shards for f in s.files) / len(done.pack)
-    reads = speed.reads(done.pack, workers)
-    whole = bytes_each * len(listing)
-    is_cached = whole < speed.available_memory()
-    from_disk = disk.read_bytes_per_s / bytes_each
+    reads = speed.reads(done.pack, host.workers)
+    whole = bytes_each * count
+    is_cached = whole < host.memory_bytes
+    from_disk = host.disk.read_bytes_per_s / bytes_each
     # The disk takes what the processors make, or the processors wait for the disk.
-    shortest_s = whole / disk.write_bytes_per_s
+    shortest_s = whole / host.disk.write_bytes_per_s
     median, low, high = (
-        started_s + max(len(listing) / one, shortest_s)
-        for one in (rate.median, rate.high, rate.low)
+        started_s + max(count / one, shortest_s) for one in (rate.median, rate.high, rate.low)
     )
     candidate = PackCandidate(
-        tier=transform.tier,
-        size=transform.size,
+        tier=job.transform.tier,
+        size=job.transform.size,
         bytes=whole,
         pack_s=Spread(median, low, high, rate.count),
         read_samples_per_s=reads,

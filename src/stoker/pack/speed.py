@@ -5,6 +5,7 @@ Writes one file of DISK_BYTES and removes it; everything else is read.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import tempfile
@@ -28,10 +29,9 @@ _READERS = 4
 # Stretches whose rates make the interval; together half a second a candidate.
 _STRETCHES, _STRETCH_S = 5, 0.1
 # The share of a picture's area that RandomResizedCrop(0.08 to 1) takes on average.
-_CROP_SHARE = 0.54
-
-
+CROP_SHARE = 0.54
 _BATCH = 32
+_JPEG = b"\xff\xd8"
 
 _Take = Callable[[NDArray[np.int64], np.random.Generator], None]
 
@@ -63,14 +63,6 @@ def disk(folder: Path) -> Disk:
             total = sum(pool.map(read, range(0, DISK_BYTES, _PIECE)))
         read_s = time.perf_counter() - began
     return Disk(DISK_BYTES / written_s, total / read_s)
-
-
-def available_memory() -> int:
-    """Bytes that the page cache may take: MemAvailable of the kernel."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def reads(pack: Pack, threads: int) -> Spread:
@@ -131,18 +123,29 @@ def _decoder(pack: Pack, field: Field) -> _Take:
             if field.codec is Codec.CROP_JPEG:
                 _decode_crop(pack, index, random, buffer)
             elif field.codec in (Codec.JPEG, Codec.SOURCE):
-                _decode_whole(bytes(pack.raw(field.name, index)))
+                shard, row = pack.locate(index)
+                needed = int(np.prod(pack.shapes(field.name, shard)[row]))
+                fits = buffer if needed <= len(buffer) else None
+                _decode_whole(bytes(pack.raw(field.name, index)), fits)
             else:
                 bytes(pack.raw(field.name, index))
 
     return take
 
 
-def _decode_whole(data: bytes) -> None:
+def _decode_whole(data: bytes, buffer: bytearray | None) -> None:
+    """As the Loader does: JPEGs by simplejpeg, into memory that is used again."""
+    if data.startswith(_JPEG):
+        import simplejpeg
+
+        # CMYK is no JPEG that it turns RGB.
+        with contextlib.suppress(ValueError):
+            simplejpeg.decode_jpeg(data, colorspace="RGB", buffer=buffer)
+            return
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
-        image.load()
+        image.convert("RGB")
 
 
 def _decode_crop(pack: Pack, index: int, random: np.random.Generator, buffer: bytearray) -> None:
@@ -150,7 +153,7 @@ def _decode_crop(pack: Pack, index: int, random: np.random.Generator, buffer: by
 
     shard, row = pack.locate(index)
     height, width, _ = pack.shapes("image", shard)[row].tolist()
-    across, down = (max(1, int(side * _CROP_SHARE**0.5)) for side in (width, height))
+    across, down = (max(1, int(side * CROP_SHARE**0.5)) for side in (width, height))
     left, top = int(random.integers(width - across + 1)), int(random.integers(height - down + 1))
     box = crop_jpeg.Box(left, top, left + across, top + down)
     crop_jpeg.decode(

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from stoker.errors import InputError
 
-# Modes that a picture turned RGB and back is the same in.
-_MODES = ("RGB", "L")
+# Modes that a picture is the same in, turned RGB and back or kept as numbers.
+_MODES = ("RGB", "L", "1", "I", "I;16", "F")
 _PLAIN = (bool, int, float, str, bytes)
 
 
@@ -57,7 +57,10 @@ class Part(NamedTuple):
             case "picture":
                 from PIL import Image
 
-                return Image.fromarray(stored if self.type == "RGB" else stored[:, :, 0])
+                if self.type == "RGB":
+                    return Image.fromarray(stored)
+                one = stored if stored.ndim == 2 else stored[:, :, 0]  # a mask, or turned RGB
+                return Image.fromarray(one.astype(bool) if self.type == "1" else one)
             case "array":
                 return _laid_out(stored, self.order)
             case "tensor":

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.errors import InputError
-from stoker.pack import crop_jpeg, imaging, shard
+from stoker.pack import crop_jpeg, imaging, masks, shard
 from stoker.pack.manifest import (
     BadSample,
     Codec,
@@ -37,7 +36,7 @@ from stoker.pack.sources.reading import SampleReader, array_of
 # Pixel statistics come from every 16th sample: exact sums of all would cost
 # 2 % of decoding and resizing to 256², and more for larger ones.
 MOMENTS_EVERY = 16
-_BAD = (*imaging.PICTURE_ERRORS, *SAMPLE_ERRORS, zipfile.BadZipFile, zlib.error)
+_INT64 = np.iinfo(np.int64)
 
 
 class Setup(NamedTuple):
@@ -84,12 +83,16 @@ class SealDone(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A task that could not be done. `errno` is set when the pack could not be written."""
+    """A task that could not be done.
+
+    `errno` is set when the pack could not be written; `is_input` says that the source is to blame.
+    """
 
     happened: str
     looked_at: str = ""
     run_next: str = ""
     errno: int | None = None
+    is_input: bool = False
 
 
 class Work:
@@ -126,7 +129,9 @@ class Work:
             index = task.frame.start + task.first + row
             try:
                 sample = self._sample(ref, task.frame.fields)
-            except _BAD as error:
+            except InputError:
+                raise
+            except SAMPLE_ERRORS as error:
                 bad.append(BadSample(index=index, source=utf8(ref.name), reason=_reason(error)))
                 sample = _Sample()
             rows.put(row, sample.values, self._reader.as_read(ref))
@@ -163,7 +168,9 @@ class Work:
         return _hash(self._reader.read(ref))
 
     def _sample(self, ref: SampleRef, fields: Sequence[Field]) -> _Sample:
-        """One sample as it is stored. Raises any of _BAD."""
+        """One sample as it is stored. Raises whatever its source does, and ValueError for values
+        that the fields don't hold.
+        """
         by_name = {field.name: field for field in fields}
         read = self._reader.read(ref)
         sample = _Sample()
@@ -175,16 +182,19 @@ class Work:
                     self._add_image(sample, value, field)
                     continue
                 case Kind.MASK:
-                    stored = self._mask(value, field)
+                    numbers = masks.numbers_of(value, self._transform, field.shape, field.dtype)
+                    stored = _in_field(numbers, field)
                 case Kind.ARRAY:
                     stored = _array(value, field)
                 case Kind.TEXT:
-                    data = str(value).encode("utf-8", "surrogateescape")
+                    data = _only(str, value, "text").encode("utf-8", "surrogateescape")
                     stored = data, (len(data),)
                 case Kind.BYTES:
-                    stored = bytes(value), (len(value),)
+                    stored = _only(bytes, value, "bytes"), (len(value),)
+                case Kind.FLOAT:
+                    stored = float(_only(Real, value, "a number"))
                 case _:
-                    stored = value
+                    stored = _whole(value)
             sample.values[field.name] = stored
         if "source_hash" in by_name:
             sample.values["source_hash"] = _hash(read)
@@ -207,9 +217,8 @@ class Work:
             sample.picture = image
         if field.codec is Codec.NONE:
             pixels = np.asarray(image)
-            sample.values[field.name] = (
-                _pixels(pixels, field) if field.is_fixed else (pixels.tobytes(), pixels.shape)
-            )
+            _check_size(pixels, field)
+            sample.values[field.name] = _in_field(pixels, field)
             return
         assert transform.quality is not None, "JPEG tiers have a quality"
         if field.codec is Codec.CROP_JPEG:
@@ -219,15 +228,6 @@ class Work:
         else:
             data = imaging.jpeg(image, transform.quality)
         sample.values[field.name] = data, (image.height, image.width, 3)
-
-    def _mask(self, value: Any, field: Field) -> Any:
-        """Masks keep their class numbers: no conversion, the nearest neighbour."""
-        opened = imaging.open_mask(value)
-        transform = imaging.nearest(self._transform)
-        fitted = np.asarray(imaging.fitted(opened, transform, field.shape))
-        if field.is_fixed:
-            return fitted
-        return np.ascontiguousarray(fitted).tobytes(), fitted.shape
 
 
 class _Sample:
@@ -279,23 +279,43 @@ def _array(value: Any, field: Field) -> Any:
     found = array_of(value)
     if found.dtype.name != field.dtype:
         raise ValueError(f"an array of {found.dtype}, the first is of {field.dtype}")
-    if not field.is_fixed:
-        if found.ndim != len(field.axes):
-            raise ValueError(f"an array of {found.ndim} axes, the first has {len(field.axes)}")
-        return np.ascontiguousarray(found).tobytes(), found.shape
-    if found.shape != field.shape:
+    if field.is_fixed and found.shape != field.shape:
         raise ValueError(f"an array of shape {found.shape}, the first of {field.shape}")
-    return found
+    if not field.is_fixed and found.ndim != len(field.axes):
+        raise ValueError(f"an array of {found.ndim} axes, the first has {len(field.axes)}")
+    return _in_field(found, field)
 
 
-def _pixels(pixels: NDArray[np.uint8], field: Field) -> NDArray[np.uint8]:
-    if pixels.shape != field.shape:
+def _in_field(found: NDArray[Any], field: Field) -> Any:
+    """As a row of the field takes it: the array, or its bytes in this machine's order and shape."""
+    if field.is_fixed:
+        return found
+    return np.ascontiguousarray(found, dtype=field.dtype).tobytes(), found.shape
+
+
+def _only(kind: type[Any], value: Any, what: str) -> Any:
+    """The value, which has to be of the kind that the first samples have there."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{type(value).__name__} where the first samples have {what}")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if int(_only(Real, value, "a whole number")) != value:
+        raise ValueError(f"{value} where the first samples have a whole number")
+    if not _INT64.min <= value <= _INT64.max:
+        raise ValueError(f"{value} is no signed number of 64 bits")
+    return int(value)
+
+
+def _check_size(pixels: NDArray[np.uint8], field: Field) -> None:
+    """Raise InputError where a picture isn't of the one size of its field."""
+    if field.is_fixed and pixels.shape != field.shape:
         raise InputError(
             f"pictures differ in size: {pixels.shape[:2]}, the first {field.shape}",
             looked_at="the tier raw, which keeps all pictures at one size",
             run_next="give --size S, or --tier crop-jpeg or keep, which need no one size",
         )
-    return pixels
 
 
 def _hash(read: dict[str, Any]) -> int:

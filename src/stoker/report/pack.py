@@ -24,6 +24,7 @@ _NOTES = {
     "exif-ignored": "carry an EXIF rotation, which was not applied, as torchvision doesn't "
     "(--exif apply turns them)",
     "exif-applied": "were turned as their EXIF data say",
+    "exif-unreadable": "have EXIF data that can't be read, and were not turned",
 }
 
 

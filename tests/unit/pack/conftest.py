@@ -80,15 +80,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def in_hand(tmp_path: Path) -> Iterator[Callable[[Any], Path]]:
-    """Packs a Dataset object into a folder."""
+def in_hand(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Packs a Dataset object into a folder, at the size that it has unless another is given."""
     before = dict(sources._IN_HAND)
 
-    def pack(dataset: Any) -> Path:
+    def pack(dataset: Any, **options: Any) -> Path:
         folder = tmp_path / f"p{len(list(tmp_path.iterdir()))}"
         spec = f"here.py:{folder.name}"
         sources.take_in_hand(spec, dataset)
-        packed(spec, folder, size=None, shard_bytes=20_000)
+        packed(spec, folder, **{"size": None, "shard_bytes": 20_000, **options})
         return folder
 
     yield pack

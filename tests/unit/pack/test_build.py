@@ -112,6 +112,37 @@ def test_buckets_keep_the_aspect_family_and_each_shard_has_one_shape(
         assert (height > width) == is_upright
 
 
+@pytest.mark.parametrize("tier", ["jpeg", "crop-jpeg"])
+def test_buckets_of_jpegs_have_the_shapes_of_raw_ones(
+    photos: Path, tmp_path: Path, tier: str
+) -> None:
+    raw = packed(photos, tmp_path / "raw", fit="bucket").pack
+    pack = packed(photos, tmp_path / "p", fit="bucket", tier=tier).pack
+    assert raw is not None
+    assert pack is not None
+    expected = {raw.source(n): raw.value("image", n).shape for n in range(len(raw))}
+    for index in range(len(pack)):
+        shard, row = pack.locate(index)
+        assert tuple(pack.shapes("image", shard)[row]) == expected[pack.source(index)]
+        decoded = np.asarray(Image.open(io.BytesIO(pack.value("image", index))))
+        assert decoded.shape == expected[pack.source(index)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fit": "pad"}, "--fit pad without --size"),
+        ({"tier": "crop-jpeg", "fit": "bucket"}, "--fit bucket without --size"),
+        ({"tier": "keep", "exif": "apply"}, "the tier keep stores the files' own bytes"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(
+    photos: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        job_of(photos, size=None, **options)
+
+
 def test_a_shuffled_order_is_a_permutation_that_the_seed_decides(
     photos: Path, tmp_path: Path
 ) -> None:

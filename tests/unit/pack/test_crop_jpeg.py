@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import simplejpeg
@@ -86,14 +93,54 @@ def test_every_box_at_a_segments_border_equals_the_whole_decode(sampling: str) -
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("size", [(512, 512), (500, 375), (496, 481), (31, 17)])
-def test_other_programs_see_an_ordinary_picture(sampling: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("program", ["Pillow", "OpenCV"])
+def test_other_programs_see_an_ordinary_picture(
+    sampling: str, size: tuple[int, int], program: str
+) -> None:
     image = picture(1, size, sampling)
     jpeg = encoded(image, sampling)
-    opened = Image.open(io.BytesIO(jpeg))
-    opened.load()
-    assert (opened.size, opened.mode) == (size, image.mode)
-    found = np.asarray(opened).reshape(whole(jpeg).shape)
-    assert np.abs(found.astype(int) - whole(jpeg)).max() <= 1
+    if program == "Pillow":
+        opened = Image.open(io.BytesIO(jpeg))
+        assert (opened.size, opened.mode) == (size, image.mode)
+        found = np.asarray(opened)
+    else:
+        found = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_UNCHANGED)
+        if found.ndim == 3:
+            found = cv2.cvtColor(found, cv2.COLOR_BGR2RGB)
+    expected = whole(jpeg)
+    assert np.abs(found.reshape(expected.shape).astype(int) - expected).max() <= 1
+
+
+# Draws the picture, and leaves what it sees as text: what --dump-dom prints.
+PAGE = """<!doctype html><body><img id="p" src="data:image/jpeg;base64,{data}"><script>
+addEventListener("load", () => {{
+  const image = document.getElementById("p"), canvas = document.createElement("canvas");
+  canvas.width = image.naturalWidth; canvas.height = image.naturalHeight;
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data;
+  document.body.textContent = JSON.stringify([canvas.width, canvas.height, Array.from(pixels)]);
+}});
+</script></body>"""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_a_browser_sees_an_ordinary_picture(sampling: str, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    jpeg = encoded(picture(1, (150, 83), sampling), sampling)
+    page = tmp_path / "page.html"
+    page.write_text(PAGE.format(data=base64.b64encode(jpeg).decode()))
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    seen = re.search(r"\[150,83,\[[0-9,]+\]\]", done.stdout)
+    assert seen, done.stdout[:500]
+    pixels = np.array(json.loads(seen[0])[2]).reshape(83, 150, 4)[:, :, :3]
+    assert np.abs(pixels - whole(jpeg)).max() <= 1
 
 
 def test_the_picture_is_the_same_as_without_markers_and_a_few_bytes_longer() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
+import webdataset
 from PIL import Image
 
 from stoker.errors import InputError
@@ -46,7 +50,6 @@ def test_a_webdataset_packed_again_has_the_same_pixels_and_labels(
 # The library leaves the files that it reads to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_webdataset_library_reads_it(photos: Path, tmp_path: Path) -> None:
-    webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
     pack = packed(photos, tmp_path / "p").pack
     assert pack is not None
     files = [str(p) for p in export(pack, tmp_path / "t", "webdataset") if p.suffix == ".tar"]
@@ -57,21 +60,63 @@ def test_the_webdataset_library_reads_it(photos: Path, tmp_path: Path) -> None:
         assert sample["cls"] == int(pack.value("label", index))
 
 
+def rows_of(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The features as Hugging Face's datasets reads them, and the rows."""
+    with pyarrow.OSFile(str(path)) as file:
+        table = pyarrow.ipc.open_stream(file).read_all()
+    return json.loads(table.schema.metadata[b"huggingface"])["info"]["features"], table.to_pylist()
+
+
 def test_pyarrow_reads_it(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     columns = {
         "text": ["a", "ü", ""],
         "label": np.arange(3),
         "volume": np.arange(12, dtype=np.float32).reshape(3, 2, 2),
         "data": [b"1", b"", b"22"],
+        "wave": [np.arange(n * 2, dtype=np.int16).reshape(n, 2) for n in range(3)],
     }
     pack = write_arrays(tmp_path / "p", columns)
     (path,) = export(pack, tmp_path / "a", "arrow")
-    with pa.OSFile(str(path)) as file:
-        rows = pa.ipc.open_stream(file).read_all().to_pylist()
+    features, rows = rows_of(path)
     assert [row["text"] for row in rows] == columns["text"]
     assert [row["data"] for row in rows] == columns["data"]
     assert rows[2]["volume"] == [[8.0, 9.0], [10.0, 11.0]]
+    assert [row["wave"] for row in rows] == [[], [[0, 1]], [[0, 1], [2, 3]]]
+    assert features["wave"]["feature"]["feature"] == {"dtype": "int16", "_type": "Value"}
+
+
+@pytest.mark.parametrize("tier", ["raw", "jpeg", "keep"])
+def test_pictures_and_classes_come_back_out_of_arrow(
+    photos: Path, tmp_path: Path, tier: str
+) -> None:
+    size = None if tier == "keep" else 24
+    pack = packed(photos, tmp_path / "p", tier=tier, size=size, shard_bytes=10**6).pack
+    assert pack is not None
+    (path,) = export(pack, tmp_path / "a", "arrow")
+    features, rows = rows_of(path)
+    assert features["image"] == {"_type": "Image"}
+    assert features["label"] == {"names": ["a", "b", "c"], "_type": "ClassLabel"}
+    assert len(rows) == len(pack)
+    for index, row in enumerate(rows):
+        stored = pack.value("image", index)
+        assert row["label"] == int(pack.value("label", index))
+        if tier == "raw":
+            found = np.asarray(Image.open(io.BytesIO(row["image"]["bytes"])))
+            np.testing.assert_array_equal(found, stored)
+        else:
+            assert row["image"]["bytes"] == stored
+
+
+def test_hugging_faces_datasets_reads_it(photos: Path, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
+    pack = packed(photos, tmp_path / "p", shard_bytes=10**6).pack
+    assert pack is not None
+    (path,) = export(pack, tmp_path / "a", "arrow")
+    found = datasets.Dataset.from_file(str(path))
+    assert found.features["label"].names == ["a", "b", "c"]
+    for index, sample in enumerate(found):
+        np.testing.assert_array_equal(np.asarray(sample["image"]), pack.value("image", index))
+        assert sample["label"] == int(pack.value("label", index))
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:

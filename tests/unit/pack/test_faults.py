@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from stoker.errors import CorruptShardError, InputError, PackError
 from stoker.pack import journal, open_pack, shard
 from stoker.pack.build import How, build
+from stoker.pack.imaging import open_picture, size_of
 from stoker.pack.journal import Journal
 from stoker.pack.manifest import BadSample
 from stoker.pack.revise import repacked
@@ -111,7 +112,7 @@ def test_unusual_pictures_become_rgb_as_users_code_has_them(photos: Path, tmp_pa
     _save(image.convert("P"), folder / "palette.png", transparency=bytes([0, 9]))
     deep = np.asarray(image.convert("L")).astype(np.uint16) * 257
     Image.fromarray(deep).save(folder / "deep.png")
-    _save(image, folder / "moving.gif", save_all=True, append_images=[photo(4, (48, 40))])
+    _save(image, folder / "moving.png", save_all=True, append_images=[photo(4, (48, 40))])
     exif = Image.Exif()
     exif[0x0112] = 6
     _save(image, folder / "turned.jpg", exif=exif)
@@ -146,6 +147,31 @@ def test_an_exif_rotation_is_applied_when_asked_for(photos: Path, tmp_path: Path
     turned = photo(3, (48, 24)).transpose(Image.Transpose.ROTATE_270).resize((24, 24))
     difference = pack.value("image", index).astype(int) - np.asarray(turned)
     assert np.abs(difference).mean() < 8
+
+
+@pytest.mark.parametrize("exif", ["ignore", "apply"])
+def test_exif_data_that_cannot_be_read_spoil_no_picture(
+    photos: Path, tmp_path: Path, exif: str
+) -> None:
+    path = photos / "a" / "00.png"
+    photo(0, (24, 24)).save(path, exif=b"Exif\x00\x00no header of a TIFF")
+    done = packed(photos, tmp_path / "p", exif=exif, fit="exact")
+    assert done.quarantine == ()
+    assert done.notes == {"exif-unreadable": 1}
+    assert done.pack is not None
+    np.testing.assert_array_equal(done.pack.value("image", 0), np.asarray(photo(0, (24, 24))))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_exif_orientation_is_applied_as_pillow_does(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    buffer = io.BytesIO()
+    photo(3, (48, 24)).save(buffer, "PNG", exif=exif)
+    found, _ = open_picture(buffer.getvalue(), exif="apply")
+    expected = ImageOps.exif_transpose(Image.open(buffer))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    assert size_of(buffer.getvalue(), exif="apply") == (found.height, found.width)
 
 
 def test_a_picture_of_huge_dimensions_is_left_out_before_it_is_decoded(
@@ -354,6 +380,16 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(
     job = job_of(photos, size=200_000, shard_bytes=10**12)
     with pytest.raises(PackError, match=r"GB are to be written, .* GB are free"):
         build(job, tmp_path / "p", How())
+
+
+def test_of_kept_files_the_room_is_known_too(photos: Path, tmp_path: Path) -> None:
+    job = job_of(photos, tier="keep", size=None)
+    files = sum(path.stat().st_size for path in photos.rglob("*.*"))
+    assert job.payload_bytes() == files
+    job.listing.sizes[7] = 10**16
+    with pytest.raises(PackError, match=r"GB are to be written, .* GB are free"):
+        build(job, tmp_path / "p", How())
+    assert list((tmp_path / "p").iterdir()) == []
 
 
 def test_a_living_packers_lock_is_respected_and_a_dead_ones_is_none(

@@ -31,30 +31,46 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "_STRETCH_S", 0.01)
 
 
-def planned(photos: Path, folder: Path, need: Need | None = None) -> PackPlan:
-    return plan(list_source(str(photos)), candidates_for(64), folder, workers=1, need=need)
+ASKED = Transform(tier="raw", size=64, fit="pad", quality=30)
+
+
+def planned(photos: Path, folder: Path, memory_bytes: int = 10**9) -> PackPlan:
+    listing = list_source(str(photos))
+    return plan(listing, candidates_for(ASKED), folder, workers=1, memory_bytes=memory_bytes)
 
 
 @pytest.mark.usefixtures("small_disk")
 def test_the_forecast_size_is_what_the_pack_then_has(photos: Path, tmp_path: Path) -> None:
     found = planned(photos, tmp_path / "p")
     assert [(one.tier, one.size) for one in found.candidates] == [
-        *(("raw", 32), ("raw", 64), ("crop-jpeg", 64), ("keep", None))
+        *(("raw", 32), ("raw", 64), ("crop-jpeg", 32), ("crop-jpeg", 64)),
+        *(("jpeg", 32), ("jpeg", 64), ("keep", None)),
     ]
     for one in found.candidates:
-        quality = None
+        given = {} if one.size is None else {"fit": "pad", "quality": 30}
         done = packed(
             photos,
             tmp_path / f"{one.tier}{one.size}",
             tier=one.tier,
             size=one.size,
-            quality=quality,
             shard_bytes=10**8,
+            **given,
         )
         assert done.pack is not None
         size = sum(file.size for shard in done.pack.shards for file in shard.files)
         assert one.bytes == pytest.approx(size, rel=0.05)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_pack_is_cached_where_the_memory_that_may_be_used_holds_it(
+    photos: Path, tmp_path: Path
+) -> None:
+    found = planned(photos, tmp_path / "p", memory_bytes=100_000)
+    by_name = {(one.tier, one.size): one.is_cached for one in found.candidates}
+    assert by_name["crop-jpeg", 32]
+    assert not by_name["raw", 64]
+    assert found.cache_bytes == 100_000
 
 
 def candidate(tier: str, rate: float, size: float = 1e6, **more: object) -> PackCandidate:
@@ -148,4 +164,13 @@ def test_a_subset_is_spread_over_the_whole(photos: Path) -> None:
 
 
 def test_a_size_too_small_to_be_halved_is_not(photos: Path) -> None:
-    assert Transform(tier="raw", size=24) not in candidates_for(48)
+    sizes = {one.size for one in candidates_for(Transform(tier="raw", size=48))}
+    assert sizes == {48, None}
+
+
+def test_all_settings_that_were_asked_for_are_measured() -> None:
+    asked = Transform(tier="raw", size=96, fit="pad", resampler="box", quality=70, exif="apply")
+    *sized, keep = candidates_for(asked)
+    assert {msgspec.structs.replace(one, tier="raw", size=96) for one in sized} == {asked}
+    assert keep == Transform(tier="keep")
+    assert candidates_for(asked, has_files=False) == tuple(sized)

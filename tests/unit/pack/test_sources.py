@@ -100,6 +100,61 @@ def test_a_table_names_pictures_labels_numbers_text_and_arrays(
     assert set(np.unique(mask_values)) <= {0, 1, 2, 3}
 
 
+LINES = ["one\u2028two", "three\x85four", "five\x0bsix\x0cseven", "eight\nnine", "ten\r\neleven"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.TSV", "t.jsonl", "t.JSONL"])
+def test_texts_of_a_table_keep_their_line_ends(tmp_path: Path, name: str) -> None:
+    table = tmp_path / name
+    rows = [{"caption": text, "number": number} for number, text in enumerate(LINES)]
+    with table.open("w", newline="") as file:
+        if name.lower().endswith("v"):
+            delimiter = "\t" if name == "t.TSV" else ","
+            writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    pack = whole(table, tmp_path / "p")
+    assert [pack.value("caption", n) for n in range(len(LINES))] == LINES
+    assert [int(pack.value("number", n)) for n in range(len(LINES))] == list(range(len(LINES)))
+
+
+def test_whole_numbers_beyond_int64_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"hash,label\n{2**64 - 1},{2**63}\n5,7\n")
+    pack = whole(tmp_path / "t.csv", tmp_path / "p")
+    assert [pack.value("hash", n) for n in range(2)] == [str(2**64 - 1), "5"]
+    assert pack.classes == ("7", str(2**63))
+    assert [int(pack.value("label", n)) for n in range(2)] == [1, 0]
+
+
+def test_labels_of_a_tar_that_are_no_numbers_are_names(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as archive:
+        for number, label in enumerate(("--5", str(2**63), "3")):
+            info = tarfile.TarInfo(f"{number}.cls")
+            info.size = len(label)
+            archive.addfile(info, io.BytesIO(label.encode()))
+    assert whole(tmp_path / "t.tar", tmp_path / "p").classes == ("--5", "3", str(2**63))
+
+
+def test_gifs_in_class_folders_are_left_out_as_image_folder_does(
+    photos: Path, tmp_path: Path
+) -> None:
+    for name in ("a/01.gif", "b/zz.GIF"):
+        photo(1).save(photos / name)
+    job = job_of(photos)
+    assert len(job.listing) == 21
+    assert job.listing.remarks[0].startswith("GIFs left out, as by torchvision's ImageFolder: 2")
+    labels = job.listing.labels()
+    assert labels is not None
+    for position in range(21):
+        assert job.listing.names[position][0] == "abc"[labels[position]]
+    for path in photos.rglob("??.*"):
+        if path.suffix.lower() != ".gif":
+            path.unlink()
+    assert len(job_of(photos).listing) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -12,8 +12,6 @@ import pytest
 
 from stoker.errors import InputError
 from stoker.pack.snippet import snippet
-from stoker.pack.sources.dataset import load_object
-from stoker.split import cut_at
 from tests.unit.pack.conftest import job_of, packed
 
 OWN = """
@@ -103,19 +101,74 @@ def test_the_snippet_gives_what_the_script_had(own: object, tmp_path: Path) -> N
     spec = own("Resize(), ToFloats()")  # type: ignore[operator]
     packed(spec, tmp_path / "p", size=None)
     module = Path(spec.rpartition(":")[0]).stem
-    cut = cut_at(load_object(spec), 1)
-    assert cut is not None
-    code = snippet(spec, cut, str(tmp_path / "p")) + (
+    code = snippet(spec, 1, str(tmp_path / "p"), is_resized=False) + (
         f"\nimport numpy as np\nfrom {module} import Own\nours, theirs = Packed(), Own()\n"
         "assert len(ours) == len(theirs)\n"
         "for n in range(len(ours)):\n"
         "    assert ours[n][1] == theirs[n][1]\n"
         "    np.testing.assert_array_equal(ours[n][0], theirs[n][0])\n"
     )
+    assert "in_place_of" not in code
+    run_in(tmp_path, code)
+
+
+def run_in(folder: Path, code: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+MADE = """
+import numpy as np
+from PIL import Image
+
+def small(image, mask):
+    return image.resize((20, 20)), mask.resize((20, 20), 0)
+
+def floats(image, mask):
+    return np.asarray(image, dtype=np.float32), np.asarray(mask)
+
+class Masked:
+    def __init__(self, paths):
+        self.paths, self.transforms = paths, [small, floats]
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        image = Image.open(self.paths[index]).convert("RGB")
+        parts = image, image.convert("L").point(lambda v: v // 64)
+        for transform in self.transforms:
+            parts = transform(*parts)
+        return parts
+
+class holder:
+    @staticmethod
+    def masked():
+        from pathlib import Path
+        return Masked(sorted(Path({folder!r}).rglob("*.*")))
+"""
+
+
+def test_of_other_samples_the_snippet_is_the_pack_in_their_place(
+    photos: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "split_pairs.py"
+    path.write_text(MADE.format(folder=str(photos)))
+    spec = f"{path}:holder.masked"
+    try:
+        packed(spec, tmp_path / "p", size=None)
+        code = snippet(spec, 1, "p", is_resized=False)
+        assert snippet(spec, 1, "p", is_resized=True) == ""
+    finally:
+        del sys.modules["split_pairs"]
+    assert "dataset = stoker.pack.in_place_of(holder.masked(), 'p')" in code
+    run_in(
+        tmp_path,
+        code + "import numpy as np\ntheirs = holder.masked()\n"
+        "for n in (0, 20):\n"
+        "    for a, b in zip(dataset[n], theirs[n], strict=True):\n"
+        "        np.testing.assert_array_equal(a, b)\n",
+    )
 
 
 def test_the_datasets_own_transform_is_left_as_it_was(own: object) -> None:

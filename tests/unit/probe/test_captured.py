@@ -32,6 +32,7 @@ ERRAND = Errand(
     resume=False,
     max_bad=None,
     samples_per_s=None,
+    memory_bytes=0,
 )
 SUMMARY = Summary(
     samples=1,

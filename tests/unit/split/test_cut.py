@@ -210,14 +210,30 @@ def test_what_is_random_before_the_steps_or_makes_samples_without_them_has_no_cu
     assert find_cut([1, 2, 3]) is None
 
 
-def test_broken_samples_are_passed_over() -> None:
+class OddError(Exception):
+    """Of a library, as cv2.error: derived from Exception alone."""
+
+
+@pytest.mark.parametrize("error", [OSError, OddError])
+def test_broken_samples_are_passed_over(error: type[Exception]) -> None:
     class Broken(Numbers):
         def __getitem__(self, index: int) -> Any:
             if index < 3:
-                raise OSError("cut short")
+                raise error("cut short")
             return super().__getitem__(index)
 
     assert str(find_cut(Broken(doubled, shifted))).startswith("packed once: doubled |")
+
+
+def test_a_step_that_does_nothing_by_itself_stays_on_the_host() -> None:
+    def alone(value: Any) -> Any:
+        if len(asked) > 8 * 4:  # after all samples were watched
+            raise OddError("not without the others")
+        return asked.append(0) or value - 0.5
+
+    asked: list[int] = []
+    told = str(find_cut(Numbers(as_floats, alone)))
+    assert told == "packed once: nothing | in every epoch: as_floats, alone"
 
 
 def test_no_further_sample_is_looked_at_when_the_time_is_over() -> None:

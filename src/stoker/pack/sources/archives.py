@@ -15,7 +15,7 @@ import numpy as np
 
 from stoker.errors import InputError
 from stoker.pack.sources.folder import IMAGE_SUFFIXES
-from stoker.pack.sources.listing import Column, Kind, Listing, Place, sign_of
+from stoker.pack.sources.listing import Column, Kind, Listing, Place, numbered, sign_of
 
 # No training sample is larger; a declared size beyond it is an accident or an attack.
 LARGEST_MEMBER = 1 << 30
@@ -81,7 +81,9 @@ def _tar_listing(
         if column.kind in (Kind.TEXT, Kind.LABEL):
             texts = [_text(found[extension]) for _, found in samples]
             classes, values[column.name] = (
-                _numbered(texts) if column.kind is Kind.LABEL else (classes, texts)
+                numbered([text.strip() for text in texts])
+                if column.kind is Kind.LABEL
+                else (classes, texts)
             )
 
     def place(position: int, column: str) -> Place:
@@ -217,15 +219,6 @@ def _text(member: _Member) -> str:
     with Path(member.archive).open("rb") as file:
         file.seek(member.offset)
         return file.read(member.size).decode("utf-8", "replace")
-
-
-def _numbered(texts: list[str]) -> tuple[tuple[str, ...], Any]:
-    plain = [text.strip() for text in texts]
-    if all(text.lstrip("-").isdecimal() for text in plain):
-        return (), np.array([int(text) for text in plain], dtype=np.int64)
-    names = sorted(set(plain))
-    numbers = {name: number for number, name in enumerate(names)}
-    return tuple(names), np.array([numbers[text] for text in plain], dtype=np.int64)
 
 
 def _empty(location: str) -> InputError:

@@ -18,16 +18,15 @@ import numpy as np
 
 from stoker import split
 from stoker.containers import Place, parts
-from stoker.errors import InputError
-from stoker.pack.sources.listing import Column, Kind, Listing
+from stoker.errors import InputError, place_of
+from stoker.pack.sources.kinds import columns_of, is_picture, remarks_on
+from stoker.pack.sources.listing import Listing
 
 # Samples that are looked at before packing: enough to see sizes differ, too few to wait for.
 _LOOKED_AT = 8
-# What a Dataset of the user's may raise for a broken sample.
-SAMPLE_ERRORS = (
-    *(OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, EOFError),
-    *(SyntaxError, AssertionError, AttributeError),
-)
+# What a Dataset of the user's may raise for a broken sample: anything, as the errors of libraries
+# (cv2.error, struct.error) have nothing else in common.
+SAMPLE_ERRORS = (Exception,)
 
 # Data sets that this process made otherwise, by the name that they go by here.
 _IN_HAND: dict[str, Any] = {}
@@ -56,21 +55,20 @@ def load_object(spec: str) -> Any:
     return found if cut is None else cut.kept(found)
 
 
+def expression_of(spec: str) -> tuple[str, str]:
+    """The import line and the expression by which a script has what `load_object` gives."""
+    module, _, path = spec.partition("#")[0].rpartition(":")
+    found = _found(module, path)
+    name = path.partition(".")[0]
+    line = f"from {Path(module).stem if module.endswith('.py') else module} import {name}"
+    return line, f"{path}()" if _is_called(found) else path
+
+
 def _imported(spec: str) -> Any:
-    module_name, _, path = spec.rpartition(":")
-    try:
-        with _as_if_run(module_name):
-            found: Any = _module(module_name)
-            for part in path.split("."):
-                found = getattr(found, part)
-    except (ImportError, AttributeError, OSError) as error:
-        raise InputError(
-            f"{spec} cannot be loaded: {error}",
-            looked_at=f"module {module_name!r}, then {path!r} in it",
-            run_next="give module:object or file.py:object, from the folder of your script",
-        ) from error
-    if isinstance(found, type) or not hasattr(found, "__getitem__"):
-        with _as_if_run(module_name):
+    module, _, path = spec.rpartition(":")
+    found = _found(module, path)
+    if _is_called(found):
+        with _as_if_run(module, f"{spec}()"):
             found = found()
     if not (hasattr(found, "__getitem__") and hasattr(found, "__len__")):
         raise InputError(
@@ -81,9 +79,26 @@ def _imported(spec: str) -> Any:
     return found
 
 
+def _found(module: str, path: str) -> Any:
+    """What the module holds under that name. Raises InputError."""
+    with _as_if_run(module, f"{module}:{path}"):
+        found: Any = _module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    return found
+
+
+def _is_called(found: Any) -> bool:
+    """True for a class, and for a function that returns the Dataset."""
+    return isinstance(found, type) or not hasattr(found, "__getitem__")
+
+
 @contextlib.contextmanager
-def _as_if_run(name: str) -> Iterator[None]:
-    """The command line of `python name`: the one of this process isn't the user's script's."""
+def _as_if_run(name: str, spec: str) -> Iterator[None]:
+    """The command line of `python name`: the one of this process isn't the user's script's.
+
+    Raises InputError for whatever the user's code raises while `spec` is made.
+    """
     before = sys.argv
     sys.argv = [name]
     try:
@@ -94,6 +109,18 @@ def _as_if_run(name: str) -> Iterator[None]:
             looked_at=f"{name}, imported without arguments",
             run_next='put the training under `if __name__ == "__main__":`, or the Dataset in a '
             "module of its own",
+        ) from error
+    except (ImportError, AttributeError, OSError) as error:
+        raise InputError(
+            f"{spec} cannot be loaded: {error}",
+            looked_at=f"the module {name!r}, imported from {Path.cwd()}",
+            run_next="give module:object or file.py:object, from the folder of your script",
+        ) from error
+    except Exception as error:
+        raise InputError(
+            f"{spec} cannot be loaded: {type(error).__name__}: {error}",
+            looked_at=place_of(error),
+            run_next="mend what its message says",
         ) from error
     finally:
         sys.argv = before
@@ -160,7 +187,7 @@ def _listed(spec: str, dataset: Any) -> Listing:
         for name in a:
             if not split.is_equal(a[name], b.get(name)):
                 raise _random(spec, position, name)
-    columns = tuple(_column(name, [sample[name] for sample in first]) for name in first[0])
+    columns = columns_of(first)
     return Listing(
         kind="dataset",
         location=spec,
@@ -169,7 +196,7 @@ def _listed(spec: str, dataset: Any) -> Listing:
         sizes=np.zeros(count, dtype=np.int64),
         mtimes_ns=np.zeros(count, dtype=np.int64),
         classes=tuple(map(str, getattr(dataset, "classes", ()))),
-        remarks=tuple(remark for column in columns for remark in _costly(column)),
+        remarks=tuple(remarks_on(columns)),
     )
 
 
@@ -192,20 +219,6 @@ def _first_samples(dataset: Any, spec: str) -> tuple[list[int], list[dict[str, A
             else "mend what its message says",
         )
     return list(found), list(found.values())
-
-
-def _costly(column: Column) -> Iterator[str]:
-    """What to say of floats that may well be pictures; signals and tables of floats are none."""
-    shape = column.shape
-    if column.kind is not Kind.ARRAY or shape is None:
-        return
-    dtype = np.dtype(column.dtype)
-    if dtype.kind == "f" and len(shape) == 3 and {shape[0], shape[2]} & {1, 3, 4}:
-        yield (
-            f"{column.name}: stores {dtype} {shape}, {dtype.itemsize} times "
-            "the bytes of uint8; if these are pictures, return a picture or uint8, and make floats "
-            "of what the pack gives"
-        )
 
 
 class _Names:
@@ -241,8 +254,8 @@ def _top_names(sample: Any, found: list[tuple[Place, Any]]) -> dict[Place, str]:
     """The names of the parts at the top: a tuple's by their places."""
     if isinstance(sample, Mapping):
         return {(key,): str(key) for key in sample}
-    is_picture = bool(found) and _is_picture(_plain(found[0][1]))
-    first = "image" if is_picture else "data"
+    starts = bool(found) and is_picture(_plain(found[0][1]))
+    first = "image" if starts else "data"
     usual = {(): first, (0,): first, (1,): "label"}
     tops = {place[:1] for place, _ in found}
     return {top: usual.get(top) or f"part{top[0]}" for top in tops}
@@ -260,43 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         return value.item()
     return value
-
-
-def _is_picture(value: Any) -> bool:
-    if hasattr(value, "mode") and hasattr(value, "resize"):  # a Pillow image
-        return True
-    return (
-        isinstance(value, np.ndarray)
-        and value.dtype == np.uint8
-        and value.ndim == 3
-        and value.shape[2] == 3
-    )
-
-
-def _column(name: str, found: list[Any]) -> Column:
-    value = found[0]
-    if _is_picture(value):
-        is_mask = getattr(value, "mode", "RGB") in ("L", "P", "1") and "mask" in name.lower()
-        return Column(name, Kind.MASK if is_mask else Kind.IMAGE)
-    if isinstance(value, np.ndarray):
-        shapes = {other.shape for other in found}
-        return Column(
-            name, Kind.ARRAY, value.dtype.name, shapes.pop() if len(shapes) == 1 else None
-        )
-    if isinstance(value, bool | int):
-        is_label = name.lower() in ("label", "target", "class")
-        return Column(name, Kind.LABEL if is_label else Kind.INT)
-    if isinstance(value, float):
-        return Column(name, Kind.FLOAT)
-    if isinstance(value, str):
-        return Column(name, Kind.TEXT)
-    if isinstance(value, bytes):
-        return Column(name, Kind.BYTES)
-    raise InputError(
-        f"part {name!r} of a sample is {type(value).__name__}, which cannot be packed",
-        looked_at="sample 0",
-        run_next="return images, arrays, numbers, text or bytes, in a tuple or a dict",
-    )
 
 
 def _other_parts(

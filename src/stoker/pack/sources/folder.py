@@ -14,13 +14,16 @@ from stoker.pack.sources.listing import Column, Kind, Listing, Place
 IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif"),
 )
+# The one of them that ImageFolder doesn't take.
+_NOT_IN_IMAGE_FOLDER = ".gif"
 
 
 def list_folder(folder: Path) -> Listing:
     """The pictures below a folder. Its direct subfolders are the classes, if it has any.
 
-    Raises InputError when there is no picture, or when pictures lie both in class folders and
-    beside them.
+    Samples have the numbers that ImageFolder gives them: GIFs in class folders are left out, unless
+    there is nothing else. Raises InputError when there is no picture, or when pictures lie both in
+    class folders and beside them.
     """
     classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     names: list[str] = []
@@ -42,6 +45,14 @@ def list_folder(folder: Path) -> Listing:
             looked_at=f"files that end in {' '.join(IMAGE_SUFFIXES)}, in every subfolder",
             run_next="give a folder of pictures, a CSV, JSONL, tar or zip file, or module:object",
         )
+    gifs = [name.lower().endswith(_NOT_IN_IMAGE_FOLDER) for name in names]
+    remarks: tuple[str, ...] = ()
+    if any(gifs) and not all(gifs):
+        remarks = (
+            f"GIFs left out, as by torchvision's ImageFolder: {sum(gifs):,} (a CSV file takes any)",
+        )
+        others = [number for number, is_gif in enumerate(gifs) if not is_gif]
+        names, labels = [names[n] for n in others], [labels[n] for n in others]
     stats = [stat_of(folder / name) for name in names or beside]
     columns = (Column("image", Kind.IMAGE), Column("label", Kind.LABEL))
     root, found = str(folder), names or beside
@@ -55,6 +66,7 @@ def list_folder(folder: Path) -> Listing:
         classes=tuple(classes) if names else (),
         values={"label": np.array(labels, dtype=np.int64)} if names else {},
         place=lambda position, _: Place(f"{root}/{found[position]}"),
+        remarks=remarks,
     )
 
 

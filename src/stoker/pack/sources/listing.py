@@ -26,10 +26,16 @@ class Kind(StrEnum):
 
 
 READ_KINDS = frozenset({Kind.IMAGE, Kind.MASK, Kind.ARRAY, Kind.BYTES})
+# What numpy calls the types that arrays may have: numbers and times, no objects, text or records.
+NUMBERS = "biufcmM"
+_INT64 = range(-(2**63), 2**63)
 
 
 class Column(NamedTuple):
-    """One column. `dtype` and `shape` are known for arrays; a `shape` of None differs."""
+    """One column. `dtype` and `shape` are a Dataset's arrays'; a `shape` of None differs.
+
+    `dtype` is also that of a Dataset's masks; what lies in files shows its type when it is read.
+    """
 
     name: str
     kind: Kind
@@ -137,3 +143,29 @@ def _plain(value: Any) -> Any:
 def sign_of(parts: Any) -> int:
     """A number that is another one when any of these parts is."""
     return zlib.crc32(repr(parts).encode("utf-8", "surrogateescape"))
+
+
+def is_whole(cell: Any) -> bool:
+    """True for what a table or a file gives as a whole number, beyond int64 as well."""
+    if isinstance(cell, float):
+        return False
+    try:
+        int(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def fits_int64(cells: Sequence[Any]) -> bool:
+    """True when all of these whole numbers can be stored."""
+    return all(int(cell) in _INT64 for cell in cells)
+
+
+def numbered(cells: Sequence[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Labels as numbers, and their names: whole numbers stay, others count in sorted order."""
+    if all(map(is_whole, cells)) and fits_int64(cells):
+        return (), np.array([int(cell) for cell in cells], dtype=np.int64)
+    texts = list(map(str, cells))
+    names = sorted(set(texts))
+    numbers = {name: number for number, name in enumerate(names)}
+    return tuple(names), np.array([numbers[text] for text in texts], dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stoker.pack.sources import dataset, opened
-from stoker.pack.sources.listing import READ_KINDS, Column, Place, SampleRef
+from stoker.pack.sources.listing import NUMBERS, READ_KINDS, Column, Place, SampleRef
 
 
 class SampleReader:
@@ -33,7 +33,7 @@ class SampleReader:
     def read(self, ref: SampleRef) -> dict[str, Any]:
         """The parts of a sample by column: bytes where they lie in files, else values.
 
-        Raises OSError, ValueError, zipfile.BadZipFile, and whatever a Dataset raises.
+        Raises OSError, ValueError, zipfile.BadZipFile, zlib.error, and whatever a Dataset raises.
         """
         self._file = None
         if self._dataset is not None and self._notes_files:
@@ -94,8 +94,12 @@ def _whole(handle: int, length: int, offset: int) -> bytes:
 
 
 def array_of(data: Any) -> np.ndarray[Any, Any]:
-    """An array out of the bytes of an .npy file, or the array itself. Raises ValueError."""
-    if isinstance(data, np.ndarray):
-        return data
-    found: np.ndarray[Any, Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    """An array out of the bytes of an .npy file, or the array itself.
+
+    Raises ValueError for anything else, and for arrays of text, objects or records.
+    """
+    found = data if isinstance(data, np.ndarray) else np.load(io.BytesIO(data), allow_pickle=False)
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in NUMBERS:
+        kind = getattr(found, "dtype", type(found).__name__)
+        raise ValueError(f"an array of {kind}: only arrays of numbers can be stored")
     return found

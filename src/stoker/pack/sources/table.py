@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,17 @@ import numpy as np
 
 from stoker.errors import InputError
 from stoker.pack.sources.folder import IMAGE_SUFFIXES, stat_of
-from stoker.pack.sources.listing import READ_KINDS, Column, Kind, Listing, Place, sign_of
+from stoker.pack.sources.listing import (
+    READ_KINDS,
+    Column,
+    Kind,
+    Listing,
+    Place,
+    fits_int64,
+    is_whole,
+    numbered,
+    sign_of,
+)
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _LABEL_NAMES = ("label", "class", "target", "category")
@@ -21,8 +32,9 @@ def list_table(path: Path) -> Listing:
     """The samples of the table. What a column holds follows from its values:
 
     names of pictures are read (as masks when the column's name has "mask" in it), names of .npy
-    files are arrays, whole numbers and numbers stay numbers, anything else is text; a column called
-    label, class, target or category is the label. Names are relative to the table's folder.
+    files are arrays, whole numbers (in int64) and numbers stay numbers, anything else is text; a
+    column called label, class, target or category is the label. Names are relative to the table's
+    folder.
     Raises InputError for a table without rows, with rows of other columns, or that can't be read.
     """
     rows = _rows(path)
@@ -34,7 +46,7 @@ def list_table(path: Path) -> Listing:
     for name in names:
         column = _column(name, cells[name])
         if column.kind is Kind.LABEL:
-            classes, values[name] = _labels(cells[name])
+            classes, values[name] = numbered(cells[name])
         elif column.kind not in READ_KINDS:
             values[name] = [_number(cell, column.kind) for cell in cells[name]]
         columns.append(column)
@@ -87,8 +99,10 @@ def _first_image_is_image(columns: list[Column]) -> list[Column]:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        rows = _json_rows(text) if path.suffix in (".jsonl", ".ndjson") else _csv_rows(path, text)
+        # Line ends as they are: they may be part of a text.
+        text = path.read_bytes().decode("utf-8-sig")
+        suffix = path.suffix.lower()
+        rows = _json_rows(text) if suffix in (".jsonl", ".ndjson") else _csv_rows(text, suffix)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, csv.Error) as error:
         raise InputError(
             f"{path} cannot be read: {error}",
@@ -112,13 +126,14 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _json_rows(text: str) -> list[dict[str, Any]]:
-    lines = [line for line in text.splitlines() if line.strip()]
+    # Not splitlines(): JSON may hold the other line ends of Unicode as they are.
+    lines = [line for line in text.split("\n") if line.strip()]
     return [msgspec.json.decode(line, type=dict[str, str | int | float]) for line in lines]
 
 
-def _csv_rows(path: Path, text: str) -> list[dict[str, Any]]:
-    delimiter = "\t" if path.suffix == ".tsv" else ","
-    return list(csv.DictReader(text.splitlines(), delimiter=delimiter, strict=True))
+def _csv_rows(text: str, suffix: str) -> list[dict[str, Any]]:
+    delimiter = "\t" if suffix == ".tsv" else ","
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
 
 
 def _column(name: str, cells: list[Any]) -> Column:
@@ -129,17 +144,15 @@ def _column(name: str, cells: list[Any]) -> Column:
         return Column(name, Kind.MASK if "mask" in name.lower() else Kind.IMAGE)
     if endings == {"npy"}:
         return Column(name, Kind.ARRAY)
-    for kind, number in ((Kind.INT, int), (Kind.FLOAT, float)):
-        if all(_is(number, cell) for cell in cells):
-            return Column(name, kind)
-    return Column(name, Kind.TEXT)
+    if all(map(is_whole, cells)):
+        # As text they stay what they are: floats have 53 bits.
+        return Column(name, Kind.INT if fits_int64(cells) else Kind.TEXT)
+    return Column(name, Kind.FLOAT if all(map(_is_number, cells)) else Kind.TEXT)
 
 
-def _is(number: type[int] | type[float], cell: Any) -> bool:
-    if number is int and isinstance(cell, float):
-        return False
+def _is_number(cell: Any) -> bool:
     try:
-        number(cell)
+        float(cell)
     except ValueError:
         return False
     return True
@@ -147,12 +160,3 @@ def _is(number: type[int] | type[float], cell: Any) -> bool:
 
 def _number(cell: Any, kind: Kind) -> Any:
     return {Kind.INT: int, Kind.FLOAT: float}.get(kind, str)(cell)
-
-
-def _labels(cells: list[Any]) -> tuple[tuple[str, ...], Any]:
-    """Whole numbers stay, other labels are numbered in sorted order and named."""
-    if all(_is(int, cell) for cell in cells):
-        return (), np.array([int(cell) for cell in cells], dtype=np.int64)
-    names = sorted({str(cell) for cell in cells})
-    numbers = {name: number for number, name in enumerate(names)}
-    return tuple(names), np.array([numbers[str(cell)] for cell in cells], dtype=np.int64)
