@@ -1,10 +1,13 @@
-"""A stoker.DataLoader is followed as torch's is, also where threads make its samples."""
+"""Stoker's own loaders are followed as torch's is, also where threads make their samples."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from stoker.diagnose.diagnosis import diagnose
+from stoker.records.diagnosis import VerdictCode
 from stoker.records.profile import THREADS, LegCode, Profile
 from tests.attach.examined import LOAD_S, STEP_S, about, seconds, watch
 
@@ -73,3 +76,35 @@ def test_work_that_holds_the_interpreter_is_followed_into_its_processes() -> Non
     assert (profile.loader.workers, profile.loader.start_method) == (2, "fork")
     assert seconds(profile, LegCode.DEVICE) == about(STEP_S)
     assert LegCode.LOADER in profile.legs
+
+
+@pytest.mark.parametrize("array", ["torch", pytest.param("numpy", marks=pytest.mark.full)])
+def test_a_loader_of_pictures_is_followed_with_its_threads_and_stages(array: str) -> None:
+    profile = watch("own_pictures.py", array, 10, budget_s=6)
+
+    cores = len(os.sched_getaffinity(0))
+    assert profile.loader is not None
+    assert (profile.loader.workers, profile.loader.start_method) == (cores, THREADS)
+    assert (profile.loader.dataset, profile.loader.watched) == ("stoker.Loader", None)
+    assert (profile.loader.batch_size, profile.loader.samples) == (8, 160)
+    assert seconds(profile, LegCode.DEVICE) == about(0.010)
+    assert seconds(profile, LegCode.REAL) == about(0.010)
+    assert seconds(profile, LegCode.LOADER) < 0.010
+    assert LegCode.CONTENDED in profile.legs and LegCode.NULL not in profile.legs
+    stages = {stage.stage: stage for stage in profile.stages}
+    assert {"read", "decode"} <= set(stages)
+    assert stages["decode"].where == "worker"
+    assert 0 < stages["decode"].cpu_s <= 1.1 * stages["decode"].wall_s
+    assert profile.epochs is not None and profile.epochs.batches == 20
+    # Beside other processes that hold cores the verdict is left open.
+    assert diagnose(profile).verdict.code in (VerdictCode.DEVICE_BOUND, VerdictCode.INCONCLUSIVE)
+    assert profile.environment.notes == ()
+
+
+@pytest.mark.full
+def test_a_loader_that_sets_the_pace_is_told_by_its_own_arguments() -> None:
+    profile = watch("own_pictures.py", "torch", 0.2, budget_s=8)
+
+    diagnosis = diagnose(profile)
+    assert diagnosis.verdict.code not in (VerdictCode.DEVICE_BOUND, VerdictCode.SERIAL_LOADER)
+    assert not any("DataLoader" in fix.how for fix in diagnosis.fixes)

@@ -37,7 +37,7 @@ from stoker.diagnose.changes import (
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
 from stoker.records.diagnosis import FixCode
-from stoker.records.profile import THREADS
+from stoker.records.profile import OWN_LOADER, THREADS
 from stoker.records.scenario import Scenario
 
 
@@ -60,6 +60,18 @@ class Fix:
 
 def _workers(case: Case) -> str:
     return "threads" if case.facts.loader.start_method == THREADS else "worker processes"
+
+
+def _is_own(case: Case) -> bool:
+    """True for a stoker.Loader, whose arguments have other names."""
+    return case.facts.loader.dataset == OWN_LOADER
+
+
+def _with_count(case: Case, count: int) -> str:
+    """The argument that gives the loader so many workers."""
+    if _is_own(case):
+        return f"stoker.Loader(…, threads={count})"
+    return f"DataLoader(…, num_workers={count})"
 
 
 def _how_to_pack(case: Case) -> str:
@@ -105,7 +117,7 @@ FIXES: tuple[Fix, ...] = (
         title=lambda case: f"more {_workers(case)}",
         effort=1,
         after=more_workers,
-        how=lambda case: f"DataLoader(…, num_workers={best_workers(case)})",
+        how=lambda case: _with_count(case, best_workers(case)),
         costs="memory of the further workers",
         preconditions=("shared memory and RAM for the further workers",),
     ),
@@ -114,7 +126,7 @@ FIXES: tuple[Fix, ...] = (
         title=lambda case: f"fewer {_workers(case)}",
         effort=1,
         after=fewer_workers,
-        how=lambda case: f"DataLoader(…, num_workers={fewest(case)})",
+        how=lambda case: _with_count(case, fewest(case)),
         costs="nothing",
     ),
     Fix(
@@ -235,7 +247,9 @@ FIXES: tuple[Fix, ...] = (
         effort=1,
         after=deeper_queue,
         how=lambda case: (
-            f"DataLoader(…, prefetch_factor={4 * (case.facts.loader.prefetch_factor or 2)})"
+            "stoker.Loader(…, memory_bytes=…): its queue grows by itself, within that"
+            if _is_own(case)
+            else f"DataLoader(…, prefetch_factor={4 * (case.facts.loader.prefetch_factor or 2)})"
         ),
         costs="shared memory for the batches that lie ready",
         preconditions=("shared memory for the deeper queue",),
@@ -334,8 +348,10 @@ FIXES: tuple[Fix, ...] = (
         title="pinned memory, asynchronous copy, next batch early: as one change",
         effort=2,
         after=pinned_async,
-        how=(
-            "DataLoader(…, pin_memory=True); batch.to(device, non_blocking=True) for the next "
+        how=lambda case: (
+            "stoker.Loader(…, device=…), whose batches are there already"
+            if _is_own(case)
+            else "DataLoader(…, pin_memory=True); batch.to(device, non_blocking=True) for the next "
             "batch before the step of this one"
         ),
         costs="pinned memory for two batches",

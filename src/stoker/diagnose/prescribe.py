@@ -11,6 +11,7 @@ from stoker.diagnose.facts import facts_of
 from stoker.diagnose.fixes import FIXES
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import Diagnosis, FixCode, RankedFix, Tryout, VerdictCode
+from stoker.records.profile import OWN_LOADER
 from stoker.remedy.cache_ram import room_for
 from stoker.remedy.request import Request, parse
 from stoker.stats import Spread
@@ -109,6 +110,8 @@ def _setting_instead(case: Case) -> tuple[Request, Spread] | None:
 def request_for(case: Case, code: FixCode) -> Request | None:
     """The remedy that makes a fix; None where it takes the user's code, data or machine."""
     loader = case.facts.loader
+    if loader.dataset == OWN_LOADER:
+        return None  # remedies are for loaders of torch's kind
     match code:
         case FixCode.OVERLAP:
             return Request("overlap", best_workers(case))

@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.errors import InputError
-from stoker.loader.crops import CenterCrop, Crop
+from stoker.loader.access import Access, Reading
+from stoker.loader.crops import CenterCrop, Crop, RandomCrop
 from stoker.loader.folder import Folder
 from stoker.loader.jpeg import Decoder, JpegColumn, Picture
 from stoker.loader.order import Indices
 from stoker.loader.packed import (
+    ArrayColumn,
     Column,
     HeldColumn,
-    Reading,
     Rows,
     array_column,
     read_range,
-    reading_for,
 )
 from stoker.loader.slots import Field
 from stoker.pack import Codec, Pack, Role, open_pack
@@ -52,7 +52,8 @@ class Contents(NamedTuple):
     """Columns, and what the loader has to know about them.
 
     `usable`: the indices that may be trained on. `labels`: of all samples, where they are known.
-    `is_decoded`: samples cost a decode each, not a copy.
+    `access`: how a pack is read; None for files. `is_decoded`: samples cost a decode each, not a
+    copy.
     """
 
     usable: Indices
@@ -60,8 +61,13 @@ class Contents(NamedTuple):
     labels: NDArray[np.integer] | None
     classes: tuple[str, ...]
     generation: int
-    reading: str
+    access: Access | None
     is_decoded: bool
+
+    @property
+    def reading(self) -> str:
+        """How samples are read now."""
+        return "files" if self.access is None else self.access.reading
 
 
 def contents_of(source: str | os.PathLike[str] | Pack | Folder, wanted: Wanted) -> Contents:
@@ -104,7 +110,7 @@ def _of_folder(folder: Folder, wanted: Wanted) -> Contents:
         labels=folder.labels if folder.classes else None,
         classes=folder.classes,
         generation=0,
-        reading="files",
+        access=None,
         is_decoded=True,
     )
 
@@ -124,16 +130,17 @@ class LabelColumn:
 
 def _of_pack(pack: Pack, wanted: Wanted) -> Contents:
     fields = _pack_fields(pack, wanted)
-    reading = wanted.reading or reading_for(pack, [field.name for field in fields])
+    access = Access(pack, [field.name for field in fields], wanted.reading)
     columns: list[Column] = []
     for field in fields:
         crop = wanted.crop if _is_picture(field) else None
         if field.codec in _ENCODED:
-            pictures = PackedPictures(pack, field, reading)
+            pictures = PackedPictures(pack, field, access)
             crop = wanted.crop or _whole(pack, field) or _refuse_no_size(pack.path)
             columns.append(JpegColumn(field.name, pictures, crop=crop, decoder=wanted.decoder))
         else:
-            columns.append(array_column(pack, field.name, crop=crop, reading=reading))
+            columns.append(array_column(pack, field.name, crop=crop, access=access))
+    _check_cut_alike(columns, wanted.crop)
     held = {c.field.name: c.values for c in columns if isinstance(c, HeldColumn)}
     labels = [
         held[field.name] for field in fields if field.role is Role.LABEL and field.name in held
@@ -144,7 +151,7 @@ def _of_pack(pack: Pack, wanted: Wanted) -> Contents:
         labels=labels[0] if labels else None,
         classes=pack.classes,
         generation=pack.generation,
-        reading=reading,
+        access=access,
         is_decoded=any(isinstance(column, JpegColumn) for column in columns),
     )
 
@@ -152,18 +159,18 @@ def _of_pack(pack: Pack, wanted: Wanted) -> Contents:
 class PackedPictures:
     """Encoded pictures of a pack."""
 
-    def __init__(self, pack: Pack, field: PackField, reading: Reading) -> None:
+    def __init__(self, pack: Pack, field: PackField, access: Access) -> None:
         self._pack = pack
         self._field = field.name
         self._has_segments = field.codec is Codec.CROP_JPEG
-        self._is_mapped = reading == "mmap"
+        self._access = access
 
     def read(self, sample: int) -> Picture:
         """The bytes of one, by map or by a read."""
         pack = self._pack
         data = (
             pack.raw(self._field, sample)
-            if self._is_mapped
+            if self._access.reading == "mmap"
             else read_range(pack.file_range(self._field, sample))
         )
         segments = pack.segments(self._field, sample) if self._has_segments else None
@@ -194,10 +201,26 @@ def _pack_fields(pack: Pack, wanted: Wanted) -> list[PackField]:
 
 
 def _is_picture(field: PackField) -> bool:
-    """True for what a crop applies to: pictures and masks."""
+    """True for what a crop applies to: pictures and masks, by name as for the recipes."""
     if field.axes:
         return field.axes.startswith("HW")
-    return field.role is Role.DATA and field.shape is not None and len(field.shape) == 3
+    axes = len(field.shape or ()) if field.role is Role.DATA else 0
+    return axes == 3 or (axes == 2 and field.name == "mask")
+
+
+def _check_cut_alike(columns: Sequence[Column], crop: Crop | None) -> None:
+    """Refuse fields of different sizes, of which a random crop would be different parts."""
+    if not isinstance(crop, RandomCrop):
+        return
+    cut = [(c.field.name, c.sides) for c in columns if isinstance(c, ArrayColumn) and c.is_cut]
+    for other, sides in cut[1:]:
+        if not np.array_equal(sides, cut[0][1]):
+            raise InputError(
+                f"a random crop would cut other parts of {other!r} than of {cut[0][0]!r}: their "
+                "sizes differ",
+                looked_at="height and width of both fields in every shard",
+                run_next=f"leave one out, as in stoker.Loader(…, fields=({cut[0][0]!r}, …))",
+            )
 
 
 def _whole(pack: Pack, field: PackField) -> Crop | None:

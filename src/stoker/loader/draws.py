@@ -18,8 +18,11 @@ _STEP = 0x9E3779B97F4A7C15
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 # A double holds 53 bits.
 _TO_UNIT = 2.0**-53
-# Draws that one step of a recipe may take for a sample; each step has a range of its own.
+# Draws that one step may take for a sample; each step has a range of its own.
 _DRAWS_A_STEP = 1 << 10
+# The step of a loader's own crop. Those of a recipe are counted from the next one on: with the same
+# draws for both, a picture would be flipped exactly where its crop lies in the upper half.
+CROP_STEP = 0
 
 
 def epoch_key(seed: int, epoch: int) -> int:

@@ -150,6 +150,8 @@ class Engine:
             if batch.error is not None:
                 self._is_closed = True
                 self._room.notify_all()
+                if batch.slot is not None:  # nobody writes to it any more
+                    self._slots.release(batch.slot)
                 raise batch.error
             fields = self._slots.lend(batch.slot, len(batch.samples))
             now = self._clock.wall_ns()
@@ -278,6 +280,7 @@ class Engine:
         with self._lock:
             while True:
                 if self._is_closed or number >= self._pace.threads:
+                    self._room.notify()  # it may have been woken in the place of another
                     self._threads = [
                         t for t in self._threads if t is not threading.current_thread()
                     ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker.loader.jpeg import decoded
-from stoker.loader.loader import Loader
 from stoker.pack import Codec, Pack, open_pack
+
+if TYPE_CHECKING:
+    from stoker.loader.loader import Loader
 
 
 class PackDataset:
@@ -29,13 +32,17 @@ class PackDataset:
     ) -> None:
         self.pack = pack if isinstance(pack, Pack) else open_pack(pack)
         self._transform = transform
-        self._usable = self.pack.usable
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The index in the pack of each number: quarantined samples have none."""
+        return self.pack.usable
 
     def __len__(self) -> int:
-        return len(self._usable)
+        return len(self.indices)
 
     def __getitem__(self, number: int) -> tuple[Any, ...]:
-        index = int(self._usable[number])
+        index = int(self.indices[number])
         parts = [self._part(field.name, field.codec, index) for field in self.pack.batch_fields]
         if self._transform is not None:
             parts[0] = self._transform(parts[0])
@@ -60,7 +67,7 @@ def torch_loader(loader: Loader) -> Any:
         """Batches that are complete."""
 
         def __iter__(self) -> Iterator[Any]:
-            return iter(loader)
+            return loader._begun()  # the loop's loader is the one of torch
 
         def __len__(self) -> int:
             return len(loader)

@@ -71,7 +71,7 @@ class JpegColumn:
             activity.enter("header", int(samples[number]), picture.name)
             sizes[:, number] = self._decode.size(picture)
             self._check_fits(sizes[:, number], picture)
-        cut = self._crop.boxes(draws.Chance(rows.keys, 0), (sizes[0], sizes[1]))
+        cut = self._crop.boxes(draws.Chance(rows.keys, draws.CROP_STEP), (sizes[0], sizes[1]))
         for number, picture in enumerate(pictures):
             activity.enter("decode", int(samples[number]), picture.name)
             pixels = self._decode.pixels(picture, _box(cut, number), self._scratch)

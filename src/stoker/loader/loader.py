@@ -7,49 +7,39 @@ the loop was given, not those made ahead. A batch stays as it is for as long as 
 from __future__ import annotations
 
 import importlib
+import itertools
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from stoker.errors import InputError
-from stoker.loader import draws, order, slots
-from stoker.loader.activity import Activity
+from stoker.loader import order, slots
+from stoker.loader.access import Reading
 from stoker.loader.augmenting import Augment, augmented
-from stoker.loader.batch import Batch
-from stoker.loader.contents import Contents, Wanted, contents_of
+from stoker.loader.batch import presenter
+from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
 from stoker.loader.device import HostLane, lane_to
 from stoker.loader.endings import end_with
-from stoker.loader.engine import Engine, Filled, Room
+from stoker.loader.engine import Engine, Room
 from stoker.loader.feed import FeedIterator
+from stoker.loader.filling import chunk_of, filler, pace_of
 from stoker.loader.folder import Folder
 from stoker.loader.jpeg import DECODERS, Decoder
-from stoker.loader.order import Indices, Mode, Share
-from stoker.loader.pace import Limits, Pace
-from stoker.loader.packed import Reading, Rows
-from stoker.loader.settings import check, check_gives, crop_of, place_of, sampled
-from stoker.loader.slots import Field, Fields
+from stoker.loader.order import Mode, Share
+from stoker.loader.plans import Known, Plan, of_sampler
+from stoker.loader.settings import check, check_gives, crop_of, place_of
+from stoker.loader.slots import Field
 from stoker.loader.stats import LoaderStats
 from stoker.loader.tally import Tally
 from stoker.loader.whole import is_whole
 from stoker.pack import Pack
 
 STATE = "stoker.loader/1"
-# Two batches ready and two under way ride out what one slow batch costs; more helps only where
-# batches differ in cost, and is found out while running.
-_DEPTH = 4
 _MOST_DEPTH = 16
 _MEMORY_BYTES = 2**30
-# Samples that a thread takes at once. A gathered one costs 15 µs and taking a chunk some 5 µs; a
-# decoded one costs 1 ms, and a batch shall not wait for one thread with many of them.
-_CHUNK_GATHERED = 256
-_CHUNK_READ = 16
-_CHUNK_DECODED = 8
-# Reads wait: 4 threads give 4,487 records of 197 kB a second, 16 give 5,300, one 2,592.
-_READ_THREADS = 4
-_MOST_READ_THREADS = 16
 _MIXING_BATCHES = 100
 # On the device ahead of the loop; the next one is under way.
 _DEVICE_DEPTH = 2
@@ -81,7 +71,8 @@ class Loader:
     device: as for `stoker.feed`. Two batches at most are on it ahead of the loop.
     rank, world_size: this process's share; all ranks get equally many batches.
     sampler: any iterable of indices, such as a torch Sampler, instead of `shuffle`; it has to
-        make the ranks' shares itself.
+        make the ranks' shares itself. It may be endless. Over a `faces.PackDataset` it counts in
+        that one's numbers.
     reuse: hand out memory that the next batch is written to: a batch is valid for one step.
     memory_bytes: for all batches that are not with the loop, on host and device; 1 GiB.
     threads: a fixed number; otherwise from what is waited for. decoder: "simplejpeg", or "pillow"
@@ -143,17 +134,14 @@ class Loader:
         check_gives(len(self._contents.usable), whole)
         self._seed = int(seed)
         self._augment = augment
-        self._augmenters: Any = None
-        if workers:
-            # On first use: it needs torch, and a Loader of NumPy arrays does without.
-            module = importlib.import_module("stoker.loader.processes.augmenters")
-            self._augmenters = module.Augmenters(augment, self._seed, workers, watchdog_s)
+        self._workers = workers
+        self._watchdog_s = watchdog_s
+        self._augmenters = self._new_augmenters()
         self._sampler = sampler
         self._device = device
         self._lane = lane_to(device)
         self._reuse = reuse
-        self._watchdog_s = watchdog_s
-        self._present = _presenter(array)
+        self._present = presenter(array)
         self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
         one = {"on the host": slots.slot_bytes(self._layout, batch_size)}
         if not isinstance(self._lane, HostLane):
@@ -168,7 +156,9 @@ class Loader:
         self._running: object = None
         self._measured: _Measured | None = None
         # Kept over epochs: what was learnt, and memory that the kernel need not clear again.
-        self._pace = _pace_of(self._contents, threads, self._depth)
+        self._threads = threads
+        self._pace = pace_of(self._contents, threads, self._depth)
+        self._paced_for = self._contents.reading
         self._slots: Room | None = None
 
     def __repr__(self) -> str:
@@ -187,6 +177,10 @@ class Loader:
         return order.batch_count(count, self._own_share)
 
     def __iter__(self) -> _Epoch:
+        return self._begun()
+
+    def _begun(self) -> _Epoch:
+        """A pass. Who follows a Loader stands before `__iter__`; what is part of one calls this."""
         if self._is_given and not self._is_resumed:
             # A loop that counts, as some training libraries', leaves without the StopIteration.
             self._epoch += 1
@@ -286,9 +280,33 @@ class Loader:
         labels = self._contents.labels
         if labels is None:
             return 1.0
-        size = self._share.batch_size
-        samples = self._order(self._epoch)[: size * _MIXING_BATCHES]
-        return order.mixing(labels, samples, size)
+        batches = itertools.islice(self._plan(self._epoch, 0), _MIXING_BATCHES)
+        samples = np.concatenate([np.empty(0, np.int64), *batches])
+        return order.mixing(labels, samples, self._share.batch_size)
+
+    def _beside(self, threads: int | None = None, *, epoch: int = 0) -> Loader:
+        """A Loader over the same contents, for whoever measures it beside this one's loop.
+
+        It has threads, memory and a way to the device of its own.
+        """
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._threads = threads or self._threads
+        other._pace = pace_of(self._contents, other._threads, self._depth)
+        other._augmenters = other._new_augmenters()
+        other._lane = lane_to(self._device)
+        other._slots = other._measured = other._running = None
+        other._epoch, other._position = epoch, 0
+        other._is_resumed = other._is_given = False
+        return other
+
+    def _new_augmenters(self) -> Any:
+        """Worker processes that augment; None without."""
+        if not self._workers:
+            return None
+        # On first use: it needs torch, and a Loader of NumPy arrays does without.
+        module = importlib.import_module("stoker.loader.processes.augmenters")
+        return module.Augmenters(self._augment, self._seed, self._workers, self._watchdog_s)
 
     @property
     def _own_share(self) -> Share:
@@ -305,15 +323,21 @@ class Loader:
             self._layout, self._share.batch_size, limit=limit, is_ring=self._reuse
         )
 
-    def _order(self, epoch: int) -> Indices:
-        """All samples of an epoch, or this rank's when a sampler gives them."""
+    def _plan(self, epoch: int, start: int) -> Plan:
+        """This rank's batches of an epoch, without the first `start` samples of all ranks."""
         usable = self._contents.usable
         if self._sampler is not None:
-            samples = sampled(self._sampler, int(usable[-1]))
-            if len(samples):
-                check_gives(len(samples), self._own_share)
-            return samples
-        return usable[order.sequence(len(usable), self._seed, epoch, mode=self._mode)]
+            return of_sampler(self._sampler, usable, self._own_share, start)
+        samples = usable[order.sequence(len(usable), self._seed, epoch, mode=self._mode)]
+        return Known(samples[start:], self._share)
+
+    def _look_again(self) -> None:
+        """Read as is best now; threads for another way of reading have to be found anew."""
+        if self._contents.access is not None:
+            self._contents.access.look_again()
+        if self._contents.reading != self._paced_for:
+            self._paced_for = self._contents.reading
+            self._pace = pace_of(self._contents, self._threads, self._depth)
 
 
 class _Measured(NamedTuple):
@@ -331,22 +355,21 @@ class _Epoch:
         self._epoch = epoch
         self._start = start
         self._given = 0
-        share = loader._own_share
-        samples = loader._order(epoch)[start:]
-        self._usable = order.usable(len(samples), share)
-        self._to_give = count = order.batch_count(len(samples), share)
+        self._plan = loader._plan(epoch, start)
+        loader._look_again()
         engine = Engine(
-            (order.batch(samples, n, share) for n in range(count)),
-            _filler(loader._contents, loader._seed, epoch),
+            self._plan,
+            filler(loader._contents, loader._seed, epoch),
             loader._take_slots(),
             pace=loader._pace,
-            chunk=_chunk_of(loader._contents),
+            chunk=chunk_of(loader._contents),
             watchdog_s=loader._watchdog_s,
         )
         end_with(self, engine.end)
         self._engine = engine
         # Chains of `map` keep no batch that they have handed on; generators would.
-        self._batches: Iterator[Any] = map(loader._present, engine)
+        fields = map(operator.attrgetter("fields"), engine)
+        self._batches: Iterator[Any] = map(loader._present, fields)
         self._give_back: Callable[[], Any] | None = None  # worker processes that augment
         tally = engine.tally
         if loader._augment is not None or loader._device is not None:
@@ -376,14 +399,25 @@ class _Epoch:
                 loader._epoch, loader._position = self._epoch + 1, 0
                 loader._is_given = False
             raise
+        self._given += loader._own_share.global_batch
+        total = self._plan.total
+        is_last = total is not None and self._given >= total
         if is_running:
-            self._given += loader._own_share.global_batch
-            loader._position = self._start + min(self._given, self._usable)
-            loader._is_given = self._given >= self._usable
-        self._to_give -= 1
-        if not self._to_give and self._give_back is not None:
+            given = self._given if total is None else min(self._given, total)
+            loader._position, loader._is_given = self._start + given, is_last
+        if is_last and self._give_back is not None:
             self._end_feed()  # a loop that counts does not ask for the end
         return batch
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while no thread has anything to do."""
+        return self._engine.is_at_rest
+
+    @property
+    def thread_ids(self) -> list[int]:
+        """The threads that read and decode, as the kernel numbers them."""
+        return self._engine.thread_ids
 
     def close(self) -> None:
         """End the threads. Leaving the loop does so too."""
@@ -396,60 +430,6 @@ class _Epoch:
             self._batches.close()
         if self._give_back is not None:
             self._give_back()
-
-
-def _filler(contents: Contents, seed: int, epoch: int) -> Any:
-    """Fills rows of all columns; no reference to the loader, which may be forgotten meanwhile."""
-
-    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
-        rows = Rows(samples, draws.sample_keys(seed, epoch, samples), activity)
-        out["index"][:] = samples
-        for column in contents.columns:
-            column.fill(rows, out[column.field.name])
-
-    return fill
-
-
-def _pace_of(contents: Contents, threads: int | None, most_depth: int) -> Pace:
-    cores = len(os.sched_getaffinity(0))
-    first, most = 1, cores
-    if contents.is_decoded:
-        first = cores
-    elif contents.reading == "preadv":
-        first, most = _READ_THREADS, _MOST_READ_THREADS
-    if threads is not None:
-        first = most = threads
-    return Pace(Limits(first, most, min(_DEPTH, most_depth), most_depth))
-
-
-def _chunk_of(contents: Contents) -> int:
-    if contents.is_decoded:
-        return _CHUNK_DECODED
-    return _CHUNK_READ if contents.reading == "preadv" else _CHUNK_GATHERED
-
-
-def _presenter(array: str) -> Callable[[Filled], Batch]:
-    """From the arrays of a batch to what the loop is given."""
-    if array == "numpy":
-        return lambda filled: Batch(filled.fields)
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError as error:
-        raise InputError(
-            "batches of torch tensors need torch, which is not installed",
-            looked_at=f"import torch: {error}",
-            run_next='stoker.Loader(…, array="numpy")',
-        ) from error
-
-    def tensors(filled: Filled) -> Batch:
-        batch = Batch()
-        for name, field in filled.fields.items():
-            tensor = torch.from_numpy(field)
-            # Channels come first for torch, in memory they stay last.
-            batch[name] = tensor.permute(0, 3, 1, 2) if field.ndim == 4 else tensor
-        return batch
-
-    return tensors
 
 
 def _mode_of(shuffle: Any) -> Mode:

@@ -1,4 +1,4 @@
-"""Samples of a pack, straight into the rows of a batch: by memory map when cached, else by reads.
+"""Samples of a pack, straight into the rows of a batch: by memory maps or by reads.
 
 Which field becomes what in the batch is decided once, when the loader is made.
 """
@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stoker.errors import CorruptShardError, InputError
-from stoker.loader import draws, residency
+from stoker.loader import draws
+from stoker.loader.access import Access
 from stoker.loader.activity import Activity
 from stoker.loader.boxes import Boxes
 from stoker.loader.crops import Crop, check_fits, is_resized, sides
 from stoker.loader.order import Indices
 from stoker.loader.slots import Field
-from stoker.pack import FileRange, Pack, layout
+from stoker.pack import FileRange, Pack, descriptors, layout
 
-Reading = Literal["mmap", "preadv"]
 # Shard and row of each sample.
 Places = tuple[Indices, Indices]
 # Columns of small values, such as labels, are held in memory up to this many bytes in all.
@@ -56,7 +55,9 @@ class HeldColumn:
     """Small values, all of them in memory."""
 
     def __init__(self, pack: Pack, name: str) -> None:
-        parts = [np.asarray(pack.array(name, shard)) for shard in range(len(pack.shards))]
+        files = [pack.path / layout.array_file(shard.stem, name) for shard in pack.shards]
+        # Read, not mapped: a map of each would keep as many files open as there are shards.
+        parts = [np.load(file, allow_pickle=False) for file in files]
         self._values = np.concatenate(parts)
         self.field = Field.of(name, self._values.shape[1:], self._values.dtype)
 
@@ -73,26 +74,33 @@ class HeldColumn:
 class ArrayColumn:
     """Arrays of a fixed size, whole or cropped to one size."""
 
-    def __init__(self, pack: Pack, name: str, *, crop: Crop | None, reading: Reading) -> None:
+    def __init__(self, pack: Pack, name: str, *, crop: Crop | None, access: Access) -> None:
         self._pack = pack
         self._name = name
         self._crop = crop
-        self._reading = reading
+        self._access = access
         shapes = {_shape(pack, name, shard) for shard in range(len(pack.shards))}
-        self._sides = np.array([_shape(pack, name, shard)[:2] for shard in range(len(pack.shards))])
+        # The first two axes, height and width of pictures: by shard.
+        self.sides = np.array([_shape(pack, name, shard)[:2] for shard in range(len(pack.shards))])
         self.field = Field.of(name, _batch_shape(name, shapes, crop), pack.field(name).dtype)
         self._arrays: list[NDArray[Any] | None] = [None] * len(pack.shards)
         self._handles: dict[int, int] = {}
         weakref.finalize(self, _close, self._handles)
+
+    @property
+    def is_cut(self) -> bool:
+        """False where samples are taken whole."""
+        return self._crop is not None
 
     def fill(self, rows: Rows, out: NDArray[Any]) -> None:
         """Gather the samples, each cropped at its own place."""
         shards, places = self._pack.locate_many(rows.samples)
         cut = None
         if self._crop is not None:
-            sizes = self._sides[shards]
-            cut = self._crop.boxes(draws.Chance(rows.keys, 0), (sizes[:, 0], sizes[:, 1]))
-        if self._reading == "mmap":
+            sizes = self.sides[shards]
+            chance = draws.Chance(rows.keys, draws.CROP_STEP)
+            cut = self._crop.boxes(chance, (sizes[:, 0], sizes[:, 1]))
+        if self._access.reading == "mmap":
             rows.activity.enter("gather", int(rows.samples[0]))
             self._gather((shards, places), cut, out)
         else:
@@ -122,7 +130,7 @@ class ArrayColumn:
             record = int(np.prod(shape)) * out.itemsize
             offset = layout.HEADER_BYTES + row * record
             if cut is None:
-                self._read_into(shard, out[number], offset)
+                self._read_into(shard, out[number : number + 1], offset)  # a scalar is no array
                 continue
             top, left = int(cut.top[number]), int(cut.left[number])
             wanted = (int(cut.height[number]), *shape[1:])
@@ -140,27 +148,39 @@ class ArrayColumn:
         return str(self._pack.path / layout.array_file(self._pack.shards[shard].stem, self._name))
 
     def _read_into(self, shard: int, target: NDArray[Any], offset: int) -> None:
-        handle = self._handles.get(shard)
+        part = FileRange(self._path(shard), offset, target.nbytes)
+        handle = self._handle(shard)
         if handle is None:
-            handle = os.open(self._path(shard), os.O_RDONLY | os.O_CLOEXEC)
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
+            _read_once(part, target.data.cast("B"))
+        else:
+            _fill_from(handle, target.data.cast("B"), part)
+
+    def _handle(self, shard: int) -> int | None:
+        """The shard's file, kept open; None where no more may be."""
+        handle = self._handles.get(shard)
+        if handle is None and descriptors.may_hold(len(self._handles) + 1):
+            opened = os.open(self._path(shard), os.O_RDONLY | os.O_CLOEXEC)
+            os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_RANDOM)
             # Two threads may have opened it: the loser's is closed.
-            kept = self._handles.setdefault(shard, handle)
-            if kept != handle:
-                os.close(handle)
-                handle = kept
-        _fill_from(handle, target.data.cast("B"), FileRange(self._path(shard), offset, 0))
+            handle = self._handles.setdefault(shard, opened)
+            if handle != opened:
+                os.close(opened)
+        return handle
 
 
 def read_range(part: FileRange) -> bytearray:
     """Bytes of a file, by one open, one read and one close."""
     data = bytearray(part.length)
+    _read_once(part, memoryview(data))
+    return data
+
+
+def _read_once(part: FileRange, target: memoryview) -> None:
     handle = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _fill_from(handle, memoryview(data), part)
+        _fill_from(handle, target, part)
     finally:
         os.close(handle)
-    return data
 
 
 def _fill_from(handle: int, left: memoryview, part: FileRange) -> None:
@@ -178,7 +198,7 @@ def _fill_from(handle: int, left: memoryview, part: FileRange) -> None:
 
 
 def array_column(
-    pack: Pack, name: str, *, crop: Crop | None, reading: Reading
+    pack: Pack, name: str, *, crop: Crop | None, access: Access
 ) -> HeldColumn | ArrayColumn:
     """The column of a fixed-size field: held in memory when its values are small."""
     shape = pack.field(name).shape
@@ -186,19 +206,7 @@ def array_column(
         size = int(np.prod(shape)) * np.dtype(pack.field(name).dtype).itemsize
         if size <= _SMALL_BYTES and size * len(pack) <= _HELD_BYTES:
             return HeldColumn(pack, name)
-    return ArrayColumn(pack, name, crop=crop, reading=reading)
-
-
-def reading_for(pack: Pack, names: Sequence[str]) -> Reading:
-    """Memory maps for what is cached, reads for what is not or cannot be seen."""
-    files = []
-    for name in names:
-        is_fixed = pack.field(name).is_fixed
-        for shard in pack.shards:
-            path = layout.files_of(shard.stem, name, is_fixed=is_fixed)[0]
-            files.append((str(pack.path / path), (pack.path / path).stat().st_size))
-    share = residency.cached_share(files)
-    return "mmap" if share is not None and share >= residency.WARM else "preadv"
+    return ArrayColumn(pack, name, crop=crop, access=access)
 
 
 def _shape(pack: Pack, name: str, shard: int) -> tuple[int, ...]:
@@ -217,16 +225,16 @@ def _batch_shape(name: str, shapes: set[tuple[int, ...]], crop: Crop | None) -> 
             looked_at=f"its shards: {listed}",
             run_next="give crop=SIZE, or leave the field out with fields=(…)",
         )
-    if is_resized(crop) or any(len(shape) != 3 for shape in shapes):
+    if is_resized(crop) or any(len(shape) not in (2, 3) for shape in shapes):
         raise InputError(
             f"crop={crop!r} cannot be cut from field {name!r} while reading",
-            looked_at=f"samples of {listed}: arrays (height, width, channels) are cropped as they "
-            "are, and resized by a recipe",
+            looked_at=f"samples of {listed}: arrays (height, width) or (height, width, channels) "
+            "are cropped as they are, and resized by a recipe",
             run_next="stoker.Loader(…, augment=stoker.augment.Recipe(…))",
         )
     for shape in shapes:
         check_fits(crop, (shape[0], shape[1]))
-    return (*sides(crop.size), next(iter(shapes))[2])
+    return (*sides(crop.size), *next(iter(shapes))[2:])
 
 
 def _close(handles: dict[int, int]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from stoker.errors import InputError
 from stoker.loader import order
 from stoker.loader.crops import Crop, RandomCrop
-from stoker.loader.order import Indices, Share
+from stoker.loader.order import Share
 from stoker.loader.whole import is_whole
 
 # What has to be the same for a position in the order to mean the same samples.
@@ -57,26 +54,6 @@ def check_gives(count: int, share: Share) -> None:
         looked_at=f"{why}, drop_last={share.drop_last}",
         run_next=way,
     )
-
-
-def sampled(sampler: Iterable[Any], last: int) -> Indices:
-    """The indices that a sampler gives, 0 to `last`. Raises InputError for any other."""
-
-    def numbers() -> Iterator[int]:
-        for place, entry in enumerate(sampler):
-            try:
-                number = operator.index(entry)
-            except TypeError:
-                number = -1
-            if not 0 <= number <= last:
-                raise InputError(
-                    f"the sampler gave {entry!r} as entry {place}, which is no index of a sample",
-                    looked_at=f"allowed: whole numbers, 0 to {last}",
-                    run_next="mend the sampler, or leave it out: shuffle=True mixes all samples",
-                )
-            yield number
-
-    return np.fromiter(numbers(), np.int64)
 
 
 def place_of(state: Any, own: Mapping[str, Any], most: int | None) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import mmap
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def host_memory(size: int) -> View:
 class Slot:
     """One block, laid out for `rows` samples."""
 
-    __slots__ = ("_lease", "_places", "_view", "fields", "size")
+    __slots__ = ("_places", "fields", "size", "view")
 
     def __init__(self, layout: Sequence[Field], rows: int, allocate: Allocate) -> None:
         self._places: list[tuple[Field, int, int]] = []
@@ -68,17 +69,11 @@ class Slot:
             length = field.sample_bytes * rows
             self._places.append((field, self.size, self.size + length))
             self.size += length + -length % _ALIGNMENT
-        self._view = allocate(max(self.size, 1))
-        self._lease: weakref.ref[NDArray[np.uint8]] | None = None
-        self.fields = self._cut(self._view())
+        self.view = allocate(max(self.size, 1))
+        self.fields = self.cut(self.view())
 
-    def lend(self, rows: int, came_back: Callable[[Slot], None]) -> Fields:
-        """The first `rows` samples; `came_back` is called when nothing refers to them any more."""
-        root = self._view()
-        self._lease = weakref.ref(root, lambda _: came_back(self))
-        return {name: field[:rows] for name, field in self._cut(root).items()}
-
-    def _cut(self, root: NDArray[np.uint8]) -> Fields:
+    def cut(self, root: NDArray[np.uint8]) -> Fields:
+        """The fields as views of `root`, which is one of `view`."""
         return {
             field.name: root[start:stop].view(field.dtype).reshape(-1, *field.shape)
             for field, start, stop in self._places
@@ -106,15 +101,17 @@ class Slots:
         self._limit = limit
         self._is_ring = is_ring
         self._last: Slot | None = None  # of a ring: what was lent last
-        self._held = 0  # blocks that exist and are not lent
+        self._held = 0  # blocks that exist, are not lent, and were not just returned
         self._free: list[Slot] = []
-        # Filled by weak references, at any moment and in any thread: appending needs no lock.
+        # Both changed by weak references, at any moment and in any thread: without a lock, by what
+        # is one step to Python.
         self._returned: deque[Slot] = deque()
+        self._leases: dict[int, weakref.ref[NDArray[np.uint8]]] = {}  # by the slot's id
 
     @property
     def held_bytes(self) -> int:
         """Bytes of the blocks that are not lent out."""
-        return self._held * slot_bytes(self._layout, self._rows)
+        return (self._held + len(self._returned)) * slot_bytes(self._layout, self._rows)
 
     def acquire(self, rows: int) -> Slot | None:
         """A block for `rows` samples; None when as many as are allowed are in use.
@@ -143,14 +140,31 @@ class Slots:
             self._last = slot
             return {name: field[:rows] for name, field in slot.fields.items()}
         self._held -= 1
-        return slot.lend(rows, self._returned.append)
+        root = slot.view()
+        # The slot lives in its lease, and the lease here: were it the slot's own, they would be a
+        # circle that nothing else refers to, and that a garbage collection takes away.
+        came_back = partial(_came_back, weakref.ref(self), slot)
+        self._leases[id(slot)] = weakref.ref(root, came_back)
+        return {name: field[:rows] for name, field in slot.cut(root).items()}
+
+    def _take_back(self, slot: Slot) -> None:
+        self._leases.pop(id(slot), None)
+        if self._held + len(self._returned) < self._limit:  # else it goes, and its memory with it
+            self._returned.append(slot)
 
     def _collect(self) -> None:
         while self._returned:
             slot = self._returned.popleft()
-            if self._held < self._limit:  # else it goes, and its memory with it
+            if self._held < self._limit:  # as above: more may have come at the same moment
                 self._held += 1
                 self._free.append(slot)
+
+
+def _came_back(owner: weakref.ref[Slots], slot: Slot, _: object) -> None:
+    """Nothing refers to what was lent any more."""
+    slots = owner()
+    if slots is not None:
+        slots._take_back(slot)
 
 
 def slot_bytes(layout: Sequence[Field], rows: int) -> int:

@@ -5,8 +5,11 @@ Everything is lazy: opening reads the manifest and the sizes of the files, and n
 
 from __future__ import annotations
 
+import errno
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.errors import CorruptShardError, InputError, PackError
-from stoker.pack import layout, manifest
+from stoker.pack import descriptors, layout, manifest
 from stoker.pack.manifest import Codec, Field, Manifest, Role, Shard
+
+# Tables of offsets and shapes up to this size are read at once: a map would keep a file open.
+_READ_AT_ONCE = 1 << 16
 
 
 class FileRange(NamedTuple):
@@ -137,7 +143,7 @@ class Pack:
     def offsets(self, name: str, shard: int) -> NDArray[np.uint64]:
         """Where the samples of a ragged field begin in its file: uint64 (samples + 1), in bytes."""
         self._check_ragged(name)
-        found: NDArray[np.uint64] = self._map(layout.offsets_file(self.shards[shard].stem, name))
+        found: NDArray[np.uint64] = self._table(layout.offsets_file(self.shards[shard].stem, name))
         return found
 
     def shapes(self, name: str, shard: int) -> NDArray[np.int32]:
@@ -146,16 +152,16 @@ class Pack:
         Of an encoded image it is height, width, channels of what it decodes to.
         """
         self._check_ragged(name)
-        found: NDArray[np.int32] = self._map(layout.shapes_file(self.shards[shard].stem, name))
+        found: NDArray[np.int32] = self._table(layout.shapes_file(self.shards[shard].stem, name))
         return found
 
     def file_range(self, name: str, index: int) -> FileRange:
         """The bytes of one sample in the file that holds them, for preadv. Raises IndexError."""
         shard, row = self.locate(index)
         stem = self.shards[shard].stem
-        if self.field(name).is_fixed:
-            rows = self.array(name, shard)
-            length = rows.nbytes // len(rows)
+        shape = self.shape(name, shard)
+        if shape is not None:
+            length = math.prod(shape) * np.dtype(self.field(name).dtype).itemsize
             path = self.path / layout.array_file(stem, name)
             return FileRange(str(path), layout.HEADER_BYTES + row * length, length)
         offsets = self.offsets(name, shard)
@@ -199,18 +205,45 @@ class Pack:
     def _map(self, name: str) -> Any:
         found = self._maps.get(name)
         if found is None:
-            found = np.load(self.path / name, mmap_mode="r", allow_pickle=False)
+            with self._room_for(name):
+                found = np.load(self.path / name, mmap_mode="r", allow_pickle=False)
             self._maps[name] = found
         return found
+
+    def _table(self, name: str) -> Any:
+        if name not in self._maps and (self.path / name).stat().st_size <= _READ_AT_ONCE:
+            table = np.load(self.path / name, allow_pickle=False)
+            table.flags.writeable = False
+            self._maps[name] = table
+        return self._map(name)
 
     def _bytes(self, name: str) -> NDArray[np.uint8]:
         found = self._maps.get(name)
         if found is None:
             path = self.path / name
-            # An empty file can't be mapped.
-            found = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+            with self._room_for(name):
+                # An empty file can't be mapped.
+                is_empty = not path.stat().st_size
+                found = np.empty(0, np.uint8) if is_empty else np.memmap(path, np.uint8, "r")
             self._maps[name] = found
         return found
+
+    @contextmanager
+    def _room_for(self, name: str) -> Iterator[None]:
+        """Let one more file be kept open; says what to do where none may be."""
+        descriptors.may_hold(len(self._maps) + 1)
+        try:
+            yield
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise PackError(
+                f"{self.path / name} cannot be opened: too many files are open in this process",
+                looked_at=f"its limit of {descriptors.limit():,} files, and {len(self._maps):,} "
+                f"of the {len(self.shards):,} shards' files that are open",
+                run_next=f"ulimit -n {4 * len(self.manifest.fields) * len(self.shards)}, in the "
+                "shell or the job that starts the script",
+            ) from error
 
     def _check_ragged(self, name: str) -> None:
         if self.field(name).is_fixed:

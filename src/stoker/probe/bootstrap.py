@@ -52,6 +52,13 @@ def start() -> None:
 
         own_loader.install(module)
 
+    def hook_loader(module: ModuleType) -> None:
+        if "errand" in session.options:
+            return  # it has no data set of the script's to be packed
+        from stoker.probe.hooks import own_loader
+
+        own_loader.install_loader(session, module)
+
     def hook_watch(module: ModuleType) -> None:
         from stoker.probe.hooks import watch as watch_hooks
 
@@ -61,6 +68,7 @@ def start() -> None:
     _watch.after("stoker.watched", hook_watch)
     _watch.after("torch.utils.data.dataloader", hook_torch)
     _watch.after("stoker.loader.dataloader", hook_own_loader)
+    _watch.after("stoker.loader.loader", hook_loader)
     _watch.after("torchdata.stateful_dataloader.stateful_dataloader", hook_stateful)
     if session.options.get("writes") == "no-op":
         from stoker.probe.hooks import savers

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from stoker.probe import offers, stages, twin
+from stoker.probe.draining import drained
 from stoker.probe.gauges import memory_of
 from stoker.probe.offers import Offers, Variant
-from stoker.probe.process import CpuMeter, busy_s, process_times
+from stoker.probe.process import process_times
 from stoker.probe.session import Session
 from stoker.probe.side_loader import (
     NullBatches,
@@ -39,42 +40,8 @@ _LEAP = 5_000
 _READS_S = 3.0  # for leg Q: cold, warm, and up to eight readers
 _CUT_S = 0.5  # for where the transforms can be cut
 _AHEAD = 2  # batches a worker is ahead of what was taken
-# Shorter drains of fast loaders tell more about the scheduler than about the loader.
-_LEAST_S = 0.4
-
 
 _DUTIES = {"S": "stages", "T": "one-thread"}
-
-
-class _Meter:
-    """What the cores do from now on: for a side loader's workers, for this thread, for others."""
-
-    def __init__(self, side: SideLoader) -> None:
-        self._has_workers = side.workers > 0
-        self._processes = CpuMeter(side.pids, clock=time.perf_counter)
-        self._threads = CpuMeter((), threads=side.thread_ids, clock=time.perf_counter)
-        self._main_s, self._own_s, self._busy_s = time.thread_time(), time.process_time(), busy_s()
-
-    def read(self) -> dict[str, float | None]:
-        """The fields of a drain about it."""
-        processes, threads = self._processes.read(), self._threads.read()
-        main_s = time.thread_time() - self._main_s
-        # Threads of numeric libraries spin on for a while after a step: they are our own.
-        own_s = time.process_time() - self._own_s
-        workers_s = processes.cpu_s if self._has_workers else main_s
-        if threads.processes:
-            # All threads but the one that takes: what libraries start below them counts, too.
-            workers_s += own_s - main_s
-        queued = [use.runqueue_s for use in (processes, threads) if use.runqueue_s is not None]
-        foreign, now = None, busy_s()
-        if self._busy_s is not None and now is not None:
-            foreign = (now - self._busy_s - processes.cpu_s - own_s) / processes.wall_s
-        return {
-            "cpu_s": round(workers_s, 6),
-            "runqueue_s": round(sum(queued), 6) if queued else None,
-            "main_cpu_s": round(main_s, 6),
-            "foreign_cores": round(foreign, 3) if foreign is not None else None,
-        }
 
 
 def _threads(pids: list[int]) -> int:
@@ -113,11 +80,7 @@ class Rehearsal:
         self.start_each_s: float | None = None
 
     def drain(self, what: str, workers: int, *, batches: int, limit_s: float) -> list[float]:
-        """Take batches as fast as they come and write down what it took.
-
-        What lay ready at the start is skipped: the queue of a loader that was used before, the
-        first round of one that has just begun. The limit counts from there.
-        """
+        """Take batches as fast as they come and write down what it took."""
         if threads_of(self._loader):
             if what == "T":
                 return []  # native threads are kept to one in a process, not in a thread
@@ -127,22 +90,9 @@ class Rehearsal:
             side, is_kept = self._side(what, workers)
             if what == "L" and not workers and side.is_threaded:
                 return []  # one thread is the least that it has
-            began = time.perf_counter()
             try:
-                side.open()
-                skip = side.lying_ready()
-                for _ in range(skip):
-                    side.take()
+                found = drained(side, batches=batches, limit_s=limit_s)
                 self._note_start(side)
-                meter = _Meter(side)
-                periods: list[float] = []
-                now = time.perf_counter()
-                started, end = now, now + limit_s
-                while now < end and (len(periods) < batches or now - started < _LEAST_S):
-                    side.take()
-                    before, now = now, time.perf_counter()
-                    periods.append(now - before)
-                used = meter.read()
                 if what == "L" and workers == self._workers:
                     self.threads = _threads(side.pids)
             finally:
@@ -153,14 +103,11 @@ class Rehearsal:
             "drain",
             what=what,
             workers=workers,
-            ramp_s=round(started - began, 6),
-            skipped=skip,
-            periods=[round(value, 7) for value in periods],
             threads=self.threads,
             start_method=side.start_method,
-            **used,
+            **found.fields(),
         )
-        return periods
+        return found.periods
 
     def start_drainer(self) -> TicketDrainer:
         """Begin to take a batch for every ticket from the loader as the script made it."""

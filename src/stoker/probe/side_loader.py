@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stoker.probe.draining import Side
 from stoker.probe.session import Session
 from stoker.probe.snapshot import copy_leaf, rebuild
 from stoker.probe.worker import WorkerStart
@@ -313,7 +314,7 @@ class SideLoader:
 class TicketDrainer:
     """Takes one batch for each ticket in a thread of its own; late tickets are kept."""
 
-    def __init__(self, side: SideLoader) -> None:
+    def __init__(self, side: Side) -> None:
         self._side = side
         self._tickets = threading.Semaphore(0)
         self._is_over = False

@@ -16,6 +16,8 @@ from stoker.stats import Spread
 SCHEMA = "stoker.profile/1"
 # In place of a start method: a stoker.DataLoader's workers are threads of the training process.
 THREADS = "threads"
+# In place of a data set: a stoker.Loader reads packs and folders itself.
+OWN_LOADER = "stoker.Loader"
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

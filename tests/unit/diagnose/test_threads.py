@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from stoker.diagnose.diagnosis import diagnose
+from stoker.diagnose.prescribe import prescribe
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import THREADS, EpochFacts, LegCode, Profile
+from stoker.records.profile import OWN_LOADER, THREADS, EpochFacts, LegCode, Profile
 from tests.unit.diagnose.profiles import about, leg
 from tests.unit.diagnose.test_verdicts import healthy, starved, with_loader
 
@@ -22,6 +23,16 @@ def test_more_of_them_are_called_threads() -> None:
     found = diagnose(by_threads(given))
     assert found.verdict.code is VerdictCode.TOO_FEW_WORKERS
     assert found.fixes[0].title == "more threads"
+
+
+def test_a_stoker_loader_is_told_its_own_arguments_and_no_remedy() -> None:
+    more = leg(LegCode.LOADER, 0.125, workers=2, cpu_s=about(0.13))
+    given = starved(cpu=0.13, workers=1, scaling=(more,))
+    assert prescribe(diagnose(given)).requests
+    found = diagnose(with_loader(by_threads(given), dataset=OWN_LOADER, iterable=True))
+    assert found.fixes[0].title == "more threads"
+    assert found.fixes[0].how == "stoker.Loader(…, threads=4)"
+    assert prescribe(found).requests == ()
 
 
 def test_no_setting_keeps_them_between_epochs() -> None:

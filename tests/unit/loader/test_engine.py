@@ -250,3 +250,54 @@ def test_what_was_done_is_counted(make: Make) -> None:
     assert (engine.tally.batches, engine.tally.samples) == (5, 40)
     assert 0 <= engine.tally.ready_share <= 1
     assert engine.stages()["read"] > 0
+
+
+class TakenBack(Pace):
+    """Two threads until some batches were taken, then one."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__(Limits(2, 2, 1, 1))
+        self._left = after
+
+    def observe(self, samples: int, *, period_s: float, waited_s: float, blocked_s: float) -> bool:
+        self._left -= 1
+        self.threads = 2 if self._left > 0 else 1
+        return self._left == 0
+
+
+# Which of the two waits in front is chance, and changes from batch to batch.
+@pytest.mark.parametrize("after", [1, 2] * 4)
+def test_a_thread_that_is_taken_back_passes_its_wake_up_on(after: int) -> None:
+    slots = Slots(LAYOUT, 8, limit=1 + LENT)
+    engine = Engine(plan(80, 8), copy_index, slots, pace=TakenBack(after), chunk=8, watchdog_s=1.0)
+    batches = []
+    for _ in range(10):
+        end = time.monotonic() + PATIENCE_S
+        while len(engine._room._waiters) < engine.threads and time.monotonic() < end:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        batches.append(next(engine).fields["index"].tolist())
+    assert list(chain(*batches)) == list(range(80))
+    engine.close()
+
+
+def test_a_batch_that_fails_gives_its_block_back() -> None:
+    slots = Slots(LAYOUT, 8, limit=1 + LENT)
+
+    def fill(samples: Indices, out: Fields, activity: Activity) -> None:
+        raise ValueError("no picture")
+
+    for _ in range(2 * LENT):
+        engine = Engine(
+            plan(80, 8),
+            fill,
+            slots,
+            pace=Pace(Limits(2, 2, 1, 1)),
+            chunk=3,
+            watchdog_s=1.0,
+        )
+        with pytest.raises(LoaderError, match="no picture"):
+            next(engine)
+        engine.close()
+        assert engine.hand_back() is slots
+    free = [slots.acquire(8) for _ in range(1 + LENT)]
+    assert None not in free and slots.acquire(8) is None

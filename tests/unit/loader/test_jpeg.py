@@ -171,6 +171,31 @@ def test_grey_and_png_pictures_become_rgb(tmp_path: Path) -> None:
     assert "label" not in batch
 
 
+def for_printers() -> list[bytes]:
+    """CMYK as Pillow writes it, and YCCK, which differs in the last byte of Adobe's marker."""
+    inks = encoded(tiles()[0].convert("CMYK"))
+    at = inks.index(b"Adobe") + 11
+    return [inks, inks[:at] + b"\2" + inks[at + 1 :]]
+
+
+@pytest.mark.parametrize("crop", [SIDE, TARGET, stoker.augment.RandomResizedCrop(40)])
+def test_pictures_for_printers_become_rgb_as_pillow_has_them(tmp_path: Path, crop: Any) -> None:
+    pictures = for_printers()
+    for number, data in enumerate(pictures):
+        (tmp_path / f"{number}.jpg").write_bytes(data)
+        whole = np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+        assert np.abs(jpeg.decoded(data, "inks") - whole).max() <= 1
+    columns = {"image": [(data, (SIDE, SIDE, 3)) for data in pictures]}
+    pack = write_arrays(tmp_path / "p", columns, codecs={"image": Codec.SOURCE})
+    for source in (tmp_path, pack):
+        fast, exact = (
+            next(iter(stoker.Loader(source, 2, crop=crop, array="numpy", decoder=decoder)))["image"]
+            for decoder in jpeg.DECODERS
+        )
+        # Some are shrunk while they are decoded: near, not equal.
+        assert np.abs(fast.astype(int) - exact).mean() < (1 if isinstance(crop, int) else 4)
+
+
 def test_a_picture_too_small_for_the_crop_is_named(folder: Path) -> None:
     small = folder / "coffee" / "00small.jpg"
     small.write_bytes(encoded(tiles()[0].resize((50, 40))))

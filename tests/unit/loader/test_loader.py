@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import stoker
 from stoker.errors import CorruptShardError, InputError, LoaderError, PackError
-from stoker.loader import draws, order
-from stoker.loader.boxes import fixed
+from stoker.loader import order, residency
 from stoker.pack import Pack, write_arrays
 
 COUNT = 90
@@ -58,19 +58,6 @@ def test_every_sample_comes_once_with_its_own_pixels_and_label(
         seen += batch.index.tolist()
     assert sorted(seen) == list(range(COUNT)) and seen != sorted(seen)
     assert loader.stats().reading == reading
-
-
-@pytest.mark.parametrize("reading", ["mmap", "preadv"])
-def test_a_random_crop_is_cut_where_seed_epoch_and_index_say(pack: Pack, reading: Any) -> None:
-    loader = numpy_loader(pack, shuffle=True, seed=5, crop=(7, 8), reading=reading)
-    loader.set_epoch(3)
-    for batch in loader:
-        cut = fixed(draws.Chance(draws.sample_keys(5, 3, batch.index), 0), (SIDE, SIDE), (7, 8))
-        assert batch.image.shape[1:] == (7, 8, 3)
-        assert np.array_equal(batch.image[:, 0, 0, 0], batch.index)
-        assert np.array_equal(batch.image[:, 0, 0, 1], cut.top)
-        assert np.array_equal(batch.image[:, 0, 0, 2], cut.left)
-        assert np.array_equal(batch.image[:, -1, -1, 2], cut.left + 7)
 
 
 def test_torch_sees_channels_first_in_channels_last_memory(pack: Pack) -> None:
@@ -222,37 +209,6 @@ def test_drop_last_and_the_length(pack: Pack) -> None:
     dropped = numpy_loader(pack, drop_last=True)
     assert len(dropped) == 11 and {len(batch.index) for batch in dropped} == {8}
     assert len(numpy_loader(pack, rank=1, world_size=2)) == 6
-
-
-def test_a_torch_sampler_is_honoured_and_told_the_epoch(pack: Pack) -> None:
-    class Counting:
-        def __len__(self) -> int:
-            return 20
-
-        def __iter__(self) -> Any:
-            return iter(torch.utils.data.SequentialSampler(range(20)))
-
-        def set_epoch(self, epoch: int) -> None:
-            self.epoch = epoch
-
-    sampler = Counting()
-    loader = numpy_loader(pack, sampler=sampler)
-    loader.set_epoch(4)
-    assert indices(loader) == list(range(20)) and len(loader) == 3
-    assert sampler.epoch == 4
-    ranks = torch.utils.data.DistributedSampler(range(COUNT), num_replicas=2, rank=1, shuffle=False)
-    assert indices(numpy_loader(pack, sampler=ranks)) == list(range(1, COUNT, 2))
-
-
-def test_a_sampler_is_resumed_by_leaving_out_what_was_given(pack: Pack) -> None:
-    loader = numpy_loader(pack, sampler=range(30, 60))
-    running = iter(loader)
-    assert next(running).index.tolist() == list(range(30, 38))
-    state = loader.state_dict()
-    running.close()
-    again = numpy_loader(pack, sampler=range(30, 60))
-    again.load_state_dict(state)
-    assert indices(again) == list(range(38, 60))
 
 
 def test_threads_end_with_the_loop_however_it_ends(pack: Pack) -> None:
@@ -427,6 +383,37 @@ def test_stats_tell_stages_waits_and_memory(pack: Pack) -> None:
     assert (stats.batches, stats.samples) == (12, COUNT)
     assert stats.stage_s["gather"] > 0 and stats.take_wait_s >= 0
     assert 0 <= stats.ready_share <= 1
+
+
+def test_whether_a_pack_is_cached_is_asked_anew_at_each_epoch(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([0.0, 0.0, 1.0, 0.5])  # when it is made, and before each epoch
+    monkeypatch.setattr(residency, "cached_share", lambda _: next(shares))
+    loader = numpy_loader(pack, shuffle=True)
+    assert loader.stats().reading == "preadv"
+    seen = []
+    for _ in range(3):
+        for batch in loader:
+            assert np.array_equal(batch.image, pictures()[batch.index])
+        seen.append((loader.stats().reading, loader.stats().threads))
+    assert [reading for reading, _ in seen] == ["preadv", "mmap", "preadv"]
+    assert seen[0][1] == seen[2][1] == 4 and seen[1][1] == 1
+    by_hand = numpy_loader(pack, reading="mmap")
+    assert len(list(by_hand)) == 12 and by_hand.stats().reading == "mmap"
+
+
+def test_passes_that_fail_cost_the_loader_no_memory(tmp_path: Path) -> None:
+    for number in range(6):
+        Image.new("RGB", (9, 9), (number, 0, 0)).save(tmp_path / f"{number}.jpg")
+    good = (tmp_path / "3.jpg").read_bytes()
+    (tmp_path / "3.jpg").write_bytes(b"\xff\xd8 and nothing more")
+    loader = stoker.Loader(tmp_path, 2, crop=8, array="numpy", watchdog_s=2.0)
+    for _ in range(30):
+        with pytest.raises(LoaderError, match=r"3\.jpg cannot be decoded"):
+            list(loader)
+    (tmp_path / "3.jpg").write_bytes(good)
+    assert indices(loader) == list(range(6))
 
 
 def test_a_picture_that_is_no_jpeg_is_named_with_its_file(tmp_path: Path) -> None:

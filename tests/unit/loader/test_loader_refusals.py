@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import os
 import pickle
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import stoker
 from stoker.errors import InputError, LoaderError
@@ -107,6 +109,35 @@ def test_a_sampler_that_leaves_no_batch_is_refused_and_an_empty_one_is_not(pack:
     with pytest.raises(InputError, match="3 samples has no batch"):
         iter(numpy_loader(pack, sampler=[1, 2, 3], drop_last=True))
     assert list(numpy_loader(pack, sampler=[], drop_last=True)) == []
+
+
+def test_a_sampler_of_whole_batches_is_refused_with_the_way_round(pack: Pack) -> None:
+    inside = torch.utils.data.RandomSampler(range(COUNT))
+    sampler = torch.utils.data.BatchSampler(inside, 8, drop_last=False)
+    with pytest.raises(InputError, match=r"as entry 0, which is a whole batch\n.*\n.*\.sampler"):
+        iter(numpy_loader(pack, sampler=sampler))
+
+
+def test_a_sampler_that_names_a_quarantined_sample_is_told_so(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pack, "usable", np.delete(np.arange(COUNT), [3, 50]))
+    with pytest.raises(InputError, match="gave 3 as entry 3, and that sample is quarantined"):
+        iter(numpy_loader(pack, sampler=range(COUNT)))
+    assert indices(numpy_loader(pack, sampler=pack.usable)) == pack.usable.tolist()
+
+
+def test_an_entry_that_is_no_index_comes_in_its_place_where_a_sampler_is_endless(
+    pack: Pack,
+) -> None:
+    class Wrong:
+        def __iter__(self) -> Any:
+            return itertools.chain(range(10), itertools.repeat(COUNT))
+
+    running = iter(numpy_loader(pack, 4, sampler=Wrong()))
+    assert [next(running).index[0] for _ in range(2)] == [0, 4]
+    with pytest.raises(InputError, match=f"gave {COUNT} as entry 10"):
+        next(running)
 
 
 def test_a_pack_without_a_usable_sample_is_refused(

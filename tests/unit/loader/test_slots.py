@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -117,3 +118,52 @@ def test_a_budget_for_less_than_three_batches_is_refused_with_what_is_needed() -
     assert depth_within(500, {"host": 100}, wanted=4) == 3
     with pytest.raises(InputError, match="memory_bytes=300 or more"):
         depth_within(299, {"host": 100}, wanted=4)
+
+
+def test_what_the_caller_lets_go_of_is_kept_up_to_the_limit_and_no_more() -> None:
+    freed = []
+
+    class Block(bytearray):
+        def __del__(self) -> None:
+            freed.append(self)
+
+    def allocate(size: int):
+        block = Block(size)
+        return lambda: np.frombuffer(block, np.uint8)
+
+    slots = Slots(LAYOUT, 8, limit=3, allocate=allocate)
+    kept = []
+    for _ in range(10):
+        slot = slots.acquire(8)
+        assert slot is not None
+        kept.append(slots.lend(slot, 8))
+    del slot
+    waiting = slots.acquire(8)  # one is held meanwhile
+    kept.clear()
+    assert len(freed) == 8, "two come back beside the one that is held"
+    assert slots.held_bytes == 3 * slot_bytes(LAYOUT, 8)
+    assert waiting is not None
+
+
+def test_a_block_comes_back_also_after_a_garbage_collection() -> None:
+    slots = Slots(LAYOUT, 8, limit=1)
+    slot = slots.acquire(8)
+    assert slot is not None
+    fields, number = slots.lend(slot, 8), id(slot)
+    del slot
+    gc.collect()
+    del fields
+    again = slots.acquire(8)
+    assert id(again) == number
+
+
+def test_blocks_of_slots_that_are_gone_go_with_the_batch() -> None:
+    slots = Slots(LAYOUT, 8, limit=1)
+    slot = slots.acquire(8)
+    assert slot is not None
+    gone = weakref.ref(slots)
+    label = slots.lend(slot, 8)["label"]
+    del slots, slot
+    assert gone() is None
+    label[:] = 5
+    del label

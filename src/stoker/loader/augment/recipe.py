@@ -72,7 +72,7 @@ class Recipe:
         if self._room is None:
             self._room = importlib.import_module("stoker.loader.augment.room").Room()
         working = Working(batch["image"], masks, batch.get("label"), self._room)
-        for number, step in enumerate(self.steps):
+        for number, step in enumerate(self.steps, start=draws.CROP_STEP + 1):
             step.apply(working, Chance(keys, number))
         changed = {"image": working.image, **working.masks}
         if "label" in batch:

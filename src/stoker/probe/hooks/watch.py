@@ -30,12 +30,23 @@ _USUAL_OF = 16  # waits
 _MOST_DISCARDED = 1000  # a queue that is longer than that is no queue but a data set in memory
 
 
+_shared: Watch | None = None
+
+
 def install(session: Session, module: ModuleType) -> None:
     """Let the just imported `stoker.watched` hand out what the doctor sees."""
-    module.observer = _Watch(session).observe  # type: ignore[attr-defined]
+    module.observer = shared(session).observe  # type: ignore[attr-defined]
 
 
-class _Watch:
+def shared(session: Session) -> Watch:
+    """That of this process: all that is watched in it has one conductor."""
+    global _shared
+    if _shared is None or _shared.session is not session:
+        _shared = Watch(session)
+    return _shared
+
+
+class Watch:
     """All that is watched in this process."""
 
     def __init__(self, session: Session) -> None:
@@ -86,11 +97,11 @@ def _is_loader(batches: Any) -> bool:
 class Watched:
     """Stands for an iterable: its length, attributes and items are the iterable's own."""
 
-    def __init__(self, watch: _Watch, batches: Any, name: str) -> None:
+    def __init__(self, watch: Watch, batches: Any, name: str) -> None:
         self._watch = watch
         self._batches = batches
         self._name = name
-        self._iterator: _Iterator | None = None  # where the iterable is its own
+        self._iterator: Iteration | None = None  # where the iterable is its own
 
     def __iter__(self) -> Iterator[Any]:
         conductor = self._watch.conductor
@@ -103,14 +114,14 @@ class Watched:
         pipeline = Pipeline(None if is_own else self._batches)
         track = self._watch.follow(self._name, pipeline, self._facts())
         conductor.on_epoch(track, began)
-        return _Iterator(self._watch, inner, track, pipeline)
+        return Iteration(self._watch, inner, track, pipeline)
 
     def __next__(self) -> Any:
         if not hasattr(type(self._batches), "__next__"):
             raise TypeError(f"{type(self._batches).__name__!r} object is not an iterator")
         if self._iterator is None:
             iterator = iter(self)
-            if not isinstance(iterator, _Iterator):
+            if not isinstance(iterator, Iteration):
                 return next(iterator)
             self._iterator = iterator
         return next(self._iterator)
@@ -151,11 +162,11 @@ class Watched:
         }
 
 
-class _Iterator:
+class Iteration:
     """One iteration, each batch of which the conductor may put another in place of."""
 
     def __init__(
-        self, watch: _Watch, inner: Iterator[Any], track: Track, pipeline: Pipeline
+        self, watch: Watch, inner: Iterator[Any], track: Track, pipeline: Pipeline
     ) -> None:
         self._watch = watch
         self._inner = inner

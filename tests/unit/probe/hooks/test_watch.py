@@ -51,7 +51,7 @@ def conductor() -> Passing:
 def observe(conductor: Passing, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     written: list[tuple[str, dict[str, Any]]] = []
     session = SimpleNamespace(write=lambda kind, **fields: written.append((kind, fields)))
-    watch = hook._Watch(session)  # type: ignore[arg-type]
+    watch = hook.Watch(session)  # type: ignore[arg-type]
     watch._own = conductor  # type: ignore[assignment]
     monkeypatch.setattr(hook.torch_hooks, "_installed", None)
 

@@ -1,0 +1,113 @@
+"""A sampler of the user's: honoured entry by entry, however long it is, or refused by name."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from stoker.errors import InputError
+from stoker.loader.faces import PackDataset
+from stoker.pack import Pack, write_arrays
+from tests.unit.loader.test_loader import COUNT, indices, numpy_loader, pictures
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Pack:
+    return write_arrays(tmp_path / "pack", {"image": pictures()}, shard_samples=40)
+
+
+def test_a_torch_sampler_is_honoured_and_told_the_epoch(pack: Pack) -> None:
+    class Counting:
+        def __len__(self) -> int:
+            return 20
+
+        def __iter__(self) -> Any:
+            return iter(torch.utils.data.SequentialSampler(range(20)))
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+    sampler = Counting()
+    loader = numpy_loader(pack, sampler=sampler)
+    loader.set_epoch(4)
+    assert indices(loader) == list(range(20)) and len(loader) == 3
+    assert sampler.epoch == 4
+    ranks = torch.utils.data.DistributedSampler(range(COUNT), num_replicas=2, rank=1, shuffle=False)
+    assert indices(numpy_loader(pack, sampler=ranks)) == list(range(1, COUNT, 2))
+
+
+def test_a_sampler_is_resumed_by_leaving_out_what_was_given(pack: Pack) -> None:
+    loader = numpy_loader(pack, sampler=range(30, 60))
+    running = iter(loader)
+    assert next(running).index.tolist() == list(range(30, 38))
+    state = loader.state_dict()
+    running.close()
+    again = numpy_loader(pack, sampler=range(30, 60))
+    again.load_state_dict(state)
+    assert indices(again) == list(range(38, 60))
+
+
+class Endless:
+    """A sampler as detection has them: it never ends, and may not know a length."""
+
+    def __iter__(self) -> Any:
+        return itertools.cycle(range(10))
+
+
+class EndlessWithLength(Endless):
+    def __len__(self) -> int:
+        return 30
+
+
+@pytest.mark.parametrize("kind", [Endless, EndlessWithLength])
+def test_a_sampler_that_never_ends_is_taken_batch_by_batch(pack: Pack, kind: Any) -> None:
+    loader = numpy_loader(pack, 4, sampler=kind())
+    running = iter(loader)
+    taken = [next(running).index.tolist() for _ in range(5)]
+    assert list(itertools.chain(*taken)) == [number % 10 for number in range(20)]
+    state = loader.state_dict()
+    assert state["position"] == 20
+    running.close()
+    again = numpy_loader(pack, 4, sampler=kind())
+    again.load_state_dict(state)
+    assert next(iter(again)).index.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_sampler_without_a_length_ends_where_it_ends(pack: Pack, drop_last: bool) -> None:
+    class Some:
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+        def __iter__(self) -> Any:
+            return iter(range(self.count))
+
+    loader = numpy_loader(pack, 4, sampler=Some(10), drop_last=drop_last)
+    assert indices(loader) == list(range(8 if drop_last else 10))
+    assert loader.epoch == 1 and loader.state_dict()["position"] == 0
+    assert indices(numpy_loader(pack, 4, sampler=Some(0), drop_last=drop_last)) == []
+    if drop_last:
+        with pytest.raises(InputError, match="an epoch of 3 samples has no batch"):
+            list(numpy_loader(pack, 4, sampler=Some(3), drop_last=True))
+
+
+def test_a_sampler_over_the_packs_data_set_counts_in_its_numbers(
+    pack: Pack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pack, "usable", np.delete(np.arange(COUNT), [3, 50]))
+    data = PackDataset(pack)
+    for sampler in (
+        torch.utils.data.SequentialSampler(data),
+        torch.utils.data.RandomSampler(data),
+        torch.utils.data.DistributedSampler(data, num_replicas=1, rank=0),
+    ):
+        assert sorted(indices(numpy_loader(pack, sampler=sampler))) == pack.usable.tolist()
+    for number in (2, 3, len(data) - 1):
+        sampler = torch.utils.data.SequentialSampler(data)
+        batches = list(numpy_loader(pack, 1, sampler=sampler))
+        assert np.array_equal(batches[number].image[0], data[number][0])
