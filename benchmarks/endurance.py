@@ -1,7 +1,8 @@
 """Claim: however loops over the Loader end, nothing is left: no memory, file, thread or hang.
 
-Epochs, loops that are left, failing transforms, killed worker processes, abandoned feeds and
-Ctrl-C in a process of its own, in turn. `python -m benchmarks.endurance [--minutes 30]`
+Epochs, loops that are left or stop, failing transforms, damaged packs, killed worker processes,
+abandoned feeds and Ctrl-C in a process of its own, in turn; by Loaders that are made anew, and by
+some that live through all of it. `python -m benchmarks.endurance [--minutes 30]`
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ import torch
 
 import stoker
 from benchmarks import record
-from stoker.errors import StokerError
+from benchmarks.contenders import measure
+from stoker.errors import CorruptShardError, LoaderError, StokerError
 from stoker.pack import write_arrays
 
-CLAIM = "Nothing grows while loops over the Loader end in every way they can."
+CLAIM = (
+    "Nothing grows while loops over the Loader end in every way they can, and a loop that stops is "
+    "loaded ahead of only as far as memory_bytes allows."
+)
 # The allocator and Python's own caches settle within the first rounds; a leak of one batch of this
 # size (3 MB) a round is far above the rest.
 SETTLING_ROUNDS = 3
@@ -37,6 +42,15 @@ SAMPLES, BATCH, CROP = 600, 64, 128
 # A whole round takes a second or two; what takes this long hangs.
 PATIENCE_S = 60.0
 THREAD_GRACE_S = 5.0
+# A loop that stops for so long has all made ahead that ever will be: batches of 3 MB, of an epoch
+# of 600 MB. Beside the budget it has two batches itself, and the process some memory of its own.
+STOP_S = 0.5
+BUDGET_BYTES = 25_000_000
+OWN_BYTES = 12_000_000
+STOPPED_EPOCHS = 20
+# Of packs that are damaged: a batch of 3 MB, and failed passes of one Loader, each round.
+KEPT_SAMPLES, KEPT_BATCH, KEPT_BYTES = 256, 32, 100_000
+FAILED_PASSES = 5
 
 # Runs until it is interrupted, and then has to end by itself.
 INTERRUPTED = """\
@@ -107,6 +121,13 @@ class Failing:
         raise KeyError(index)
 
 
+def deadly(batch: Any, *, seed: int, epoch: int) -> Any:
+    """An augmentation whose process is killed at the third batch of epoch 1."""
+    if epoch == 1 and 2 * BATCH in batch["index"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {**batch, "seed": seed}
+
+
 def whole_epoch(folder: Path) -> None:
     """All batches, some of them kept for a while."""
     kept = list(stoker.Loader(folder, BATCH, shuffle=True, crop=CROP))
@@ -157,6 +178,55 @@ def killed_worker(folder: Path) -> None:
     assert child.returncode == 1 and "Error" in said, said
 
 
+def stopped_loop(folder: Path) -> None:
+    """A loop that stops at its second batch: what is made ahead stays within the budget."""
+    gc.collect()
+    before = measure.memory_bytes()  # mapped files are the page cache's
+    order = list(range(SAMPLES)) * STOPPED_EPOCHS
+    loader = stoker.Loader(folder, BATCH, sampler=order, crop=CROP, memory_bytes=BUDGET_BYTES)
+    running = iter(loader)
+    kept = [next(running), next(running)]
+    time.sleep(STOP_S)
+    grown = measure.memory_bytes() - before
+    assert grown <= BUDGET_BYTES + OWN_BYTES, f"{grown:,} bytes more, {len(kept)} batches kept"
+    next(running)
+    assert loader.stats().held_bytes <= BUDGET_BYTES
+
+
+class Kept:
+    """Loaders that live through all rounds, each for one ending: what it left would add up."""
+
+    def __init__(self, folder: Path, own: Path) -> None:
+        pack = write_arrays(own, {"x": np.zeros((KEPT_SAMPLES, KEPT_BYTES), np.uint8)})
+        self._file = next(pack.path.glob("*.npy"))
+        self._bytes = self._file.read_bytes()
+        self._damaged = stoker.Loader(pack, KEPT_BATCH, reading="preadv", watchdog_s=PATIENCE_S)
+        self._left = stoker.Loader(folder, BATCH, shuffle=True, crop=CROP)
+        self._killed = stoker.Loader(folder, BATCH, crop=CROP, augment=deadly, workers=2)
+
+    def damaged_pack(self, _: Path) -> None:
+        """Passes that fail at the end of a cut-off shard; mended, it can be read again."""
+        os.truncate(self._file, len(self._bytes) // 2)
+        for _pass in range(FAILED_PASSES):
+            _expect(CorruptShardError, self._damaged)
+        self._file.write_bytes(self._bytes)
+        kept = list(self._damaged)
+        assert sum(len(batch["index"]) for batch in kept) == KEPT_SAMPLES
+
+    def left_loop(self, _: Path) -> None:
+        """A loop that ends at its third batch."""
+        for number, _batch in enumerate(self._left):
+            if number == 2:
+                break
+
+    def killed_augment(self, _: Path) -> None:
+        """An epoch, and one whose augmentation is killed; the next has new workers."""
+        self._killed.set_epoch(0)
+        assert sum(len(batch["index"]) for batch in self._killed) == SAMPLES
+        self._killed.set_epoch(1)
+        _expect(LoaderError, self._killed)
+
+
 def cut_off_pack(folder: Path) -> None:
     """A shard that loses its end while it is read."""
     with tempfile.TemporaryDirectory() as made:
@@ -187,6 +257,7 @@ ENDINGS: tuple[Callable[[Path], None], ...] = (
     worker_processes,
     killed_worker,
     cut_off_pack,
+    stopped_loop,
     interrupted,
 )
 
@@ -212,9 +283,11 @@ def endure(seconds: float) -> tuple[int, Held, Held]:
         folder = Path(made) / "pack"
         images = np.random.default_rng(0).integers(0, 256, (SAMPLES, 160, 160, 3), np.uint8)
         write_arrays(folder, {"image": images, "label": np.arange(SAMPLES)})
+        kept = Kept(folder, Path(made) / "damaged")
+        endings = (*ENDINGS, kept.damaged_pack, kept.left_loop, kept.killed_augment)
         rounds, settled, began = 0, Held.now(), time.monotonic()
         while rounds <= SETTLING_ROUNDS or time.monotonic() - began < seconds:
-            for ending in ENDINGS:
+            for ending in endings:
                 ending(folder)
             rounds += 1
             if rounds == SETTLING_ROUNDS:

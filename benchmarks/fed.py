@@ -1,12 +1,11 @@
-"""Emulated accelerators fed by loaders: what `resident_step` and `accelerators` measure with.
+"""Loaders that feed emulated accelerators: what `resident_step` and `accelerators` measure.
 
 The accelerator is a clock (docs/emulated-accelerator.md); data, decoding and loaders are real.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +22,6 @@ CROP = 224
 WORKERS = 2
 # An epoch goes over the data so often: like one of ImageNet's, it is long beside its start.
 _PASSES = 60
-# Steps that fill queues and warm caches before any is timed.
-_WARMING = 6
-# Of a PCIe 4.0 link with sixteen lanes, as copies reach it.
-LINK_BYTES_PER_S = 24e9
 
 
 class Source(NamedTuple):
@@ -117,32 +112,3 @@ SOURCES = {
         "packed 256² → random crop 224", _ours("pack", CROP, PACKED_SAMPLES), _torchs(Crops)
     ),
 }
-
-
-def endless(loader: Iterable[Any]) -> Iterator[Any]:
-    """Epoch after epoch."""
-    while True:
-        yield from loader
-
-
-def limit_s(batches: Iterator[Any], seconds: float) -> float:
-    """Seconds of a batch when nothing but loading goes on."""
-    for _ in range(_WARMING):
-        next(batches)
-    count, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        next(batches)
-        count += 1
-    return (time.perf_counter() - began) / count
-
-
-def step_s(batches: Iterator[Any], accelerator: stoker.EmulatedAccelerator, steps: int) -> float:
-    """Mean seconds of a step of a loop over the batches."""
-    for _ in range(_WARMING):
-        accelerator.step(next(batches))
-    accelerator.synchronize()
-    began = time.perf_counter()
-    for _ in range(steps):
-        accelerator.step(next(batches))
-    accelerator.synchronize()
-    return (time.perf_counter() - began) / steps

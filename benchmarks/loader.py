@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.contenders import data, environments
-from benchmarks.contenders.groups import GROUPS, PACKAGES, Group, Rival
+from benchmarks.contenders import data, environments, judged
+from benchmarks.contenders.environments import PATIENCE_S, Peers
+from benchmarks.contenders.groups import GROUPS, Group, Rival
 from stoker import stats
 
 CLAIM = (
     "Each row says how many times as fast as that contender the Loader is that it stands under, "
-    "and the least that is claimed. Memory is without the pages of mapped files, which are the "
-    "page cache's; the time to the first batch is without imports."
+    "and the least that is claimed. Of CPU, memory and the time to the first batch it takes the "
+    "least of all loaders, or its row says why not. Memory is without the pages of mapped files, "
+    "which are the page cache's; the time to the first batch is without imports."
 )
 COLUMNS = (
     "contender",
@@ -41,28 +38,22 @@ COLUMNS = (
     "MB",
     "first batch s",
 )
-# A contender that hangs is stopped after so long beyond what it is asked to run.
-_PATIENCE_S = 60.0
-
 Passes = list[dict[str, float]]
 
 
 class Course:
     """The contenders, what is known of them, and why some are not measured."""
 
-    def __init__(self, peers: Path, folder: Path, seconds: float) -> None:
+    def __init__(self, peers: Peers, seconds: float) -> None:
         self._peers = peers
-        self._folder = folder
         self._seconds = seconds
         self._runs: dict[tuple[str, str], Passes] = {}
         self._missing: dict[tuple[str, str], str] = {}
-        self._written: dict[str, str | None] = {}  # by module: why it could not be
-        self._versions: dict[str, str] = {}
 
     def prepare(self, group: Group) -> None:
         """Let peers write their own formats, and find out which of them are there."""
         for rival in group.rivals:
-            why = self._why_not(rival)
+            why = self._peers.why_not(rival)
             if why is not None:
                 self._missing[group.key, rival.name] = why
 
@@ -71,8 +62,8 @@ class Course:
         key = group.key, rival.name
         if key in self._missing:
             return
-        command = [rival.name, str(self._folder), str(self._seconds)]
-        told, why = self._called(rival, command, self._seconds + _PATIENCE_S)
+        limit_s = self._seconds + PATIENCE_S
+        told, why = self._peers.told(rival, self._seconds, limit_s=limit_s)
         if why is not None:
             self._missing[key] = why
         else:
@@ -97,6 +88,7 @@ class Course:
                 elif own and (group.key, rival.name) in self._runs:
                     passes = self._runs[group.key, rival.name]
                     rows[key], numbers[key], passed[key] = self._row(group, rival, own, passes)
+            _judge(group, rows, numbers, passed)
         return record.write(
             "loader",
             claim=CLAIM,
@@ -117,7 +109,7 @@ class Course:
         # The last round may be under way.
         pairs = zip(own, rates, strict=False)
         gain = stats.median_spread([mine["images_per_s"] / other for mine, other in pairs])
-        version = self._versions.get(rival.environment, "")
+        version = self._peers.version(rival)
         cells = [
             f"**{rival.name}**: {group.title}" if is_first else f"{rival.name}{version}",
             f"{middle['images_per_s']:,.0f} ({min(rates):,.0f}–{max(rates):,.0f})",
@@ -130,76 +122,32 @@ class Course:
         kept = {**middle, "rates": rates, "gain": [gain.median, gain.low, gain.high]}
         return cells, kept, rival.claimed is None or gain.median >= rival.claimed
 
-    def _why_not(self, rival: Rival) -> str | None:
-        if not rival.environment:
-            return None
-        home = self._peers / rival.environment
-        why = environments.why_not(home)
-        if why is not None:
-            return why
-        if rival.environment not in self._versions:
-            package = PACKAGES[rival.environment]
-            asked = f"from importlib.metadata import version; print(version({package!r}))"
-            ended = _run([str(home / "bin" / "python"), "-c", asked], _PATIENCE_S)
-            self._versions[rival.environment] = f" ({package} {ended.stdout.strip()})"
-        if rival.module not in self._written:
-            self._written[rival.module] = self._write(rival)
-        return self._written[rival.module]
 
-    def _write(self, rival: Rival) -> str | None:
-        """Let a peer write its own format, once for a folder of data."""
-        made = self._folder / f".made-{rival.module}"
-        source = record.ROOT / "benchmarks" / "contenders" / f"{rival.module}.py"
-        if made.exists() or "\ndef write(" not in source.read_text():
-            return None
-        _, why = self._called(rival, ["--write", str(self._folder)], 10 * _PATIENCE_S)
-        if why is None:
-            made.touch()
-        return why
-
-    def _called(self, rival: Rival, words: list[str], limit_s: float) -> tuple[str, str | None]:
-        """What a contender's process printed, or why it failed."""
-        home = self._peers / rival.environment / "bin" / "python"
-        python = str(home) if rival.environment else sys.executable
-        command = [python, "-m", "benchmarks.contenders.one", rival.module, *words]
-        try:
-            ended = _run(command, limit_s)
-        except subprocess.TimeoutExpired:
-            return "", f"no answer within {limit_s:g} s"
-        if ended.returncode:
-            sys.stderr.write(ended.stderr[-3000:])
-            said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-            return "", environments.short(said[-1])
-        return ended.stdout, None
-
-
-def _run(command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:
-    quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}  # else TensorFlow's hints hide an error
-    return subprocess.run(
-        command,
-        cwd=record.ROOT,
-        env=quiet,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=limit_s,
-    )
+def _judge(
+    group: Group,
+    rows: dict[str, list[str]],
+    numbers: dict[str, dict[str, Any]],
+    passed: dict[str, bool | None],
+) -> None:
+    """Say in the Loader's row where it is best beside its rate, or why it is not."""
+    keys = {f"{group.key}-{place:02}": rival for place, rival in enumerate(group.rivals)}
+    own = next(iter(keys))
+    measured = {key: found for key, found in numbers.items() if "rates" in found}
+    if own in measured:
+        others = {
+            rival.name: measured[key]
+            for key, rival in keys.items()
+            if rival.is_other_loader and key in measured
+        }
+        remarks, passed[own] = judged.best_or_why(measured[own], others)
+        own_cells = rows[own][-len(remarks) :]
+        rows[own][-len(remarks) :] = [
+            f"{cell} ({remark})" for cell, remark in zip(own_cells, remarks.values(), strict=True)
+        ]
 
 
 def _claimed(rival: Rival) -> str:
     return "" if rival.claimed is None else f"{rival.claimed:g}x"
-
-
-@contextmanager
-def _data(kept: Path | None) -> Iterator[Path]:
-    """The folder of the data, kept where one is named."""
-    if kept is not None:
-        data.make(kept)
-        yield kept
-        return
-    with tempfile.TemporaryDirectory() as made:
-        data.make(Path(made))
-        yield Path(made)
 
 
 def main() -> int:
@@ -213,8 +161,8 @@ def main() -> int:
     parser.add_argument("--prepare", action="store_true", help="make the data and measure nothing")
     args = parser.parse_args()
     groups = tuple(group for group in GROUPS if args.only in (None, group.part))
-    with _data(args.data) as folder:
-        course = Course(args.peers, folder, args.seconds)
+    with data.folder(args.data) as folder:
+        course = Course(Peers(args.peers, folder), args.seconds)
         for group in groups:
             course.prepare(group)
         if args.prepare:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fed, record
+from benchmarks.contenders import stepping
 from stoker import EmulatedAccelerator
 from stoker.stats import bootstrap
 
 CLAIM = (
     "A step of an emulated accelerator takes at most 2 % longer under the Loader than with a batch "
-    "that stays on the device, at half of what the Loader can give or less."
+    "that stays on the device, the 95 % interval of that included, at half of what the Loader can "
+    "give or less."
 )
 ALLOWED = 0.02
 SHARES = (0.5, 0.25)
@@ -33,8 +35,8 @@ LIMIT_S = 3.0
 def measure(source: str, folder: Path, share: float, rounds: int) -> dict[str, Any]:
     """Steps with a resident batch and under the Loader, one of each a round."""
     make = fed.SOURCES[source].ours
-    limit_s = fed.limit_s(fed.endless(make(folder, BATCH[source], None)), LIMIT_S)
-    accelerator = EmulatedAccelerator(limit_s / share, link_bytes_per_s=fed.LINK_BYTES_PER_S)
+    limit_s = stepping.limit_s(stepping.endless(make(folder, BATCH[source], None)), LIMIT_S)
+    accelerator = EmulatedAccelerator(limit_s / share, link_bytes_per_s=stepping.LINK_BYTES_PER_S)
     steps = max(10, round(RUN_S * share / limit_s))
     loader = make(folder, BATCH[source], accelerator)
     resident = next(iter(loader))
@@ -42,8 +44,8 @@ def measure(source: str, folder: Path, share: float, rounds: int) -> dict[str, A
     for number in range(rounds):
         # Each comes first in every other round, so that a drift of the machine favours neither.
         for name in sorted(taken, reverse=bool(number % 2)):
-            batches = itertools.repeat(resident) if name == "resident_s" else fed.endless(loader)
-            taken[name].append(fed.step_s(batches, accelerator, steps))
+            batches = stepping.endless([resident] if name == "resident_s" else loader)
+            taken[name].append(stepping.step_s(batches, accelerator, steps))
     return {**taken, "limit_s": limit_s, "step_s": limit_s / share, "batch": BATCH[source]}
 
 
@@ -68,7 +70,7 @@ def main() -> int:
                 f"{ratio.median - 1:+.2%} ({ratio.low - 1:+.2%} to {ratio.high - 1:+.2%})",
             ]
             numbers[key] = found
-            passed[key] = ratio.median - 1 <= ALLOWED
+            passed[key] = ratio.high - 1 <= ALLOWED
     held = record.write(
         "resident_step",
         claim=CLAIM,

@@ -26,8 +26,8 @@ _GRACE_S = 2.0
 _REAL_PROCESSES = {
     *("accuracy", "architecture", "attach", "benchmarks", "cli", "examples", "frameworks"),
     *("test_captured.py", "test_dataloader.py", "test_descendants.py", "test_feed.py"),
-    *("test_lifetime.py", "test_passes.py", "test_process_endings.py", "test_processes.py"),
-    *("test_session.py", "test_side_loaders.py", "test_stacks.py"),
+    *("test_finding_out.py", "test_lifetime.py", "test_passes.py", "test_process_endings.py"),
+    *("test_processes.py", "test_session.py", "test_side_loaders.py", "test_stacks.py"),
 }
 _RERUNS = 2
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,18 @@ TILES, WIDE = 600, 96
 # are dear to some, don't decide.
 COPIES = 4
 _MADE = ".made"
+
+
+@contextmanager
+def folder(kept: Path | None) -> Iterator[Path]:
+    """The folder of the data; it stays where one is named."""
+    if kept is not None:
+        make(kept)
+        yield kept
+        return
+    with tempfile.TemporaryDirectory() as made:
+        make(Path(made))
+        yield Path(made)
 
 
 def make(folder: Path) -> None:

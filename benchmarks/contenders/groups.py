@@ -25,6 +25,11 @@ class Rival(NamedTuple):
     claimed: float | None = None
     environment: str = ""  # that of the project where empty
 
+    @property
+    def is_other_loader(self) -> bool:
+        """False for the Loader itself, and for bare loops, which are its limit."""
+        return not self.name.startswith(("stoker.", "bare "))
+
 
 class Group(NamedTuple):
     """Contenders of one job; the first is the Loader that is compared with the others."""

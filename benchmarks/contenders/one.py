@@ -27,17 +27,26 @@ class Contender(NamedTuple):
     data: str
 
 
+def found(module: str, name: str, folder: Path) -> Contender:
+    """The contender, with what it imports imported, and its data in the page cache."""
+    contender: Contender = _module(module).CONTENDERS[name]
+    for needed in contender.imports:
+        importlib.import_module(needed)
+    measure.read_all(folder / contender.data)
+    return contender
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"benchmarks.contenders.{name}")
+
+
 def main() -> None:
     """Measure or write."""
-    module = importlib.import_module(f"benchmarks.contenders.{sys.argv[1]}")
-    if sys.argv[2] == "--write":
-        module.write(Path(sys.argv[3]))
-        return
-    contender: Contender = module.CONTENDERS[sys.argv[2]]
-    for name in contender.imports:
-        importlib.import_module(name)
     folder = Path(sys.argv[3])
-    measure.read_all(folder / contender.data)
+    if sys.argv[2] == "--write":
+        _module(sys.argv[1]).write(folder)
+        return
+    contender = found(sys.argv[1], sys.argv[2], folder)
     measure.run(
         lambda: contender.make(folder),
         batch_size=contender.batch,

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import stoker
+from stoker.loader.batch import Batch
 from stoker.pack import write_arrays
 
 pytestmark = pytest.mark.gpu
@@ -32,6 +33,13 @@ def test_batches_are_whole_on_the_device_while_the_model_is_busy() -> None:
 
 
 def test_the_loader_brings_every_sample_and_augments_on_the_device(tmp_path: Path) -> None:
+    ran: list[tuple[bool, bool, bool]] = []
+
+    def augment(batch: Batch, *, seed: int, epoch: int) -> Batch:
+        is_beside = torch.cuda.current_stream() != torch.cuda.default_stream()
+        ran.append((batch.image.is_cuda, batch.index.is_cuda, is_beside))
+        return recipe(batch, seed=seed, epoch=epoch)
+
     images = np.random.default_rng(0).integers(0, 256, (64, 40, 40, 3), np.uint8)
     pack = write_arrays(tmp_path / "p", {"image": images, "label": np.arange(64)})
     recipe = stoker.augment.Recipe(
@@ -41,9 +49,29 @@ def test_the_loader_brings_every_sample_and_augments_on_the_device(tmp_path: Pat
         stoker.augment.Normalize(),
     )
     on_host = list(stoker.Loader(pack, 8, shuffle=True, augment=recipe))
-    on_device = list(stoker.Loader(pack, 8, shuffle=True, augment=recipe, device="cuda"))
+    on_device = list(stoker.Loader(pack, 8, shuffle=True, augment=augment, device="cuda"))
+    assert ran == [(True, False, True)] * len(on_host)  # pixels there, the index here
     for one, other in zip(on_host, on_device, strict=True):
-        assert other["image"].is_cuda
+        assert other["image"].is_cuda and other["index"].is_cuda
         assert torch.equal(one["label"], other["label"].cpu())
         # Two resizers of at most one grey level apart, then changes that may double it.
         assert (one["image"] - other["image"].cpu()).abs().max() < 6 / 255 / 0.225
+
+
+def test_what_augment_made_is_whole_while_the_model_is_busy(tmp_path: Path) -> None:
+    values = np.arange(COUNT, dtype=np.uint8)
+    images = np.broadcast_to(values[:, None, None, None], (COUNT, 64, 64, 3)).copy()
+    pack = write_arrays(tmp_path / "p", {"image": images})
+
+    def augment(batch: Batch, *, seed: int, epoch: int) -> dict[str, torch.Tensor]:
+        doubled = batch.image.float()
+        for _ in range(20):  # kernels that the loop would overtake if it did not wait for them
+            doubled = doubled + batch.image.float() / 20
+        return {"image": doubled}
+
+    work = torch.rand(2048, 2048, device="cuda")
+    means = []
+    for batch in stoker.Loader(pack, 1, augment=augment, device="cuda"):
+        work = work @ work / 2048
+        means.append(batch["image"].mean())
+    assert torch.stack(means).tolist() == pytest.approx([2.0 * value for value in values.tolist()])

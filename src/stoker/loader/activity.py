@@ -1,15 +1,22 @@
 """What a loading thread is at: for its stage times, for the notes on its errors, for the watchdog.
 
-Written by its own thread only; others may read it at any moment.
+Written by its own thread only; others may read it at any moment. Standard library only: also runs
+in a script under remedies.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
+from collections.abc import Sequence
 
+from stoker.errors import LoaderError
 from stoker.spans import Clock, SystemClock
 
 IDLE = "idle"
+# Frames of a stuck thread that are shown: the call that hangs and what led to it.
+_SHOWN_FRAMES = 6
 
 
 class Activity:
@@ -32,6 +39,13 @@ class Activity:
         self.spent_ns[self.stage] = self.spent_ns.get(self.stage, 0) + now - self._since_ns
         self._since_ns = now
         self.stage, self.sample, self.where = stage, sample, where
+        self.thread_id = threading.get_ident()  # another may have made it
+
+    @property
+    def stage_s(self) -> dict[str, float]:
+        """Seconds spent in each stage that is over."""
+        spent = list(self.spent_ns.items())
+        return {stage: spent_ns / 1e9 for stage, spent_ns in spent if stage != IDLE}
 
     @property
     def lasted_s(self) -> float:
@@ -49,3 +63,18 @@ class Activity:
         if self.sample >= 0:
             text += f", sample {self.sample}"
         return f"{text} ({self.where})" if self.where else text
+
+
+def standstill(busy: Sequence[Activity], watchdog_s: float) -> LoaderError:
+    """The error of a loop that waited `watchdog_s` while none of the `busy` threads came on."""
+    longest = max(busy, key=lambda one: one.lasted_s)
+    frame = sys._current_frames().get(longest.thread_id)
+    stack = "".join(traceback.format_stack(frame)[-_SHOWN_FRAMES:]) if frame else ""
+    error = LoaderError(
+        f"no batch came for {watchdog_s:g} s: {longest.describe()} has taken "
+        f"{longest.lasted_s:.1f} s so far",
+        looked_at=f"{len(busy)} threads at work; the longest hangs in\n{stack}".rstrip(),
+        run_next="look at that file or transform, or give a larger watchdog_s",
+    )
+    error.add_note(longest.describe())
+    return error

@@ -11,8 +11,9 @@ import itertools
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -39,8 +40,11 @@ _log = logging.getLogger("stoker.loader")
 _PREFETCH_FACTOR = 2
 # A data set that waits for ever is torch's default too; this only names who does.
 _WATCHDOG_S = 600.0
-# So many threads make a batch, and then what it took a sample is noted.
-_Turn = tuple[int, Callable[[float], None]]
+# Two threads make two samples in the time of one, and three in that of two: with four or more the
+# ratio says something, whatever the size of a batch.
+_SAMPLES_A_TURN = 4
+# What was said aloud: loaders may be made anew each epoch, and say the same again.
+_said: set[tuple[str, bool | None]] = set()
 _ONE_THREAD = "; only with 2 or more is it found out whether threads help this data set"
 
 
@@ -52,7 +56,8 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
     Samples are made by `num_workers` threads (one for 0), each sample by whichever is free, so that
     a slow one does not hold the others; batches come in the sampler's order. The first batches show
     whether the data set's work lets go of the GIL; if it does not, worker processes make the rest.
-    `loader.verdict` says which and why, and so does the logger "stoker.loader".
+    `loader.verdict` says which and why, and once so does the logger "stoker.loader": on stderr,
+    where the program sets up no logging.
 
     Worker processes write samples into the batch itself, in memory that they share with this one
     and that is in no folder. They are seeded as torch's own are. Where the first batches draw from
@@ -157,11 +162,22 @@ class DataLoader(torch.utils.data.DataLoader):  # type: ignore[misc, unused-igno
         return super()._get_iterator()
 
 
+class _Turn(NamedTuple):
+    """Batches that hold `least` samples or more, made by so many threads.
+
+    `note` is given the seconds that a sample took.
+    """
+
+    threads: int
+    least: int
+    note: Callable[[float], None]
+
+
 class _FindingOut:
-    """The first epoch: a batch by one thread, one by two, and the rest as that says.
+    """The first epoch: some samples by one thread, some by two, and the rest as that says.
 
     The very first batch opens files and imports what it needs, and would count against whoever
-    makes it.
+    makes it. Batches of a turn are handed out when all are made: the loop's own work would count.
     """
 
     def __init__(
@@ -172,20 +188,30 @@ class _FindingOut:
         self._ways = ways
         self._batches = batches
         self._seed = seed
-        pair: tuple[_Turn, ...] = ((1, verdict.alone), (2, verdict.together))
-        first: tuple[_Turn, ...] = ((2, lambda _: None),)
+        pair = (
+            _Turn(1, _SAMPLES_A_TURN, verdict.alone),
+            _Turn(2, _SAMPLES_A_TURN, verdict.together),
+        )
+        first = (_Turn(2, 1, lambda _: None),)
         self._turns = itertools.chain(first, itertools.cycle(pair))
-        self._rest: Iterator[Any] | None = None  # once it is known who makes it
+        self._made: deque[Any] = deque()  # batches of the last turn
+        self._rest: Iterator[Any] | None = None  # what comes after them, once it is known
         self._pass: Pass | None = None  # where processes do
 
     def __iter__(self) -> _FindingOut:
         return self
 
     def __next__(self) -> Any:
-        if self._rest is None and self._verdict.stays is not None:
-            _log.info("stoker.DataLoader: %s", self._verdict.sentence)
-            self._rest = self._settled()
-        return self._tried() if self._rest is None else next(self._rest)
+        if not self._made and self._rest is None:
+            if self._verdict.stays is None:
+                self._try()
+            else:
+                _say(self._loader, self._verdict)
+                self._rest = self._settled()
+        if self._made:
+            return self._made.popleft()
+        assert self._rest is not None
+        return next(self._rest)
 
     @property
     def is_at_rest(self) -> bool:
@@ -199,17 +225,25 @@ class _FindingOut:
         """By torch's name, as those of `Processes`."""
         return self._pass.desk.pool.children if self._pass is not None else []
 
-    def _tried(self) -> Any:
-        threads, note = next(self._turns)
+    def _try(self) -> None:
+        """Another turn."""
+        turn = next(self._turns)
+        sizes: list[int] = []
+        batches = _with_samples(self._batches, turn.least, sizes)
+        began = time.perf_counter()
         try:
-            indices = next(self._batches)
-            began = time.perf_counter()
-            made = list(_Threaded(self._loader, iter([indices]), threads))
-        except BaseException:  # the end, or a failure: nothing comes after it
+            self._made.extend(_Threaded(self._loader, batches, turn.threads))
+        except Exception as error:  # noqa: BLE001 - after the batches before it
+            self._rest = _raising(error)
+        except BaseException:
+            self._made.clear()
             self._rest = iter(())
             raise
-        note((time.perf_counter() - began) / max(len(indices), 1))
-        return made.pop()
+        else:
+            if sum(sizes) >= turn.least:
+                turn.note((time.perf_counter() - began) / sum(sizes))
+            else:
+                self._rest = iter(())
 
     def _settled(self) -> Iterator[Any]:
         if self._verdict.stays:
@@ -217,6 +251,27 @@ class _FindingOut:
             return _Threaded(self._loader, self._batches, threads)
         self._pass = Pass(desk_of(self._loader, self._seed, self._ways), self._batches)
         return rest_of(self._loader, self._pass)
+
+
+def _with_samples(batches: Iterator[Any], least: int, sizes: list[int]) -> Iterator[Any]:
+    """Batches until they hold so many samples, fewer at the end; `sizes` is told how many each."""
+    while sum(sizes) < least and (batch := next(batches, None)) is not None:
+        sizes.append(len(batch))
+        yield batch
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    """No batch, but this."""
+    yield from ()
+    raise error
+
+
+def _say(loader: DataLoader, verdict: Verdict) -> None:
+    """Say aloud who makes the samples from now on; once for a kind of data set."""
+    kind = type(loader.dataset).__qualname__
+    if (kind, verdict.stays) not in _said:
+        _said.add((kind, verdict.stays))
+        _log.warning("stoker.DataLoader of %s: %s", kind, verdict.sentence)
 
 
 def _no_threads(loader: DataLoader, mode: Mode) -> str:

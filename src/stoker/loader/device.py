@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from stoker.containers import leaves, mapped
 from stoker.emulate import EmulatedAccelerator
 from stoker.errors import InputError
 
+# Makes of a batch what the loop is given: of the batch where it was sent to, and as it was on the
+# host, for what is read there.
+Change = Callable[[Any, Any], Any]
+
+# Staged while the copy of the one before it is under way.
+_STAGED_BATCHES = 2
+
 
 class Lane(Protocol):
-    """A way to a device."""
+    """A way for batches."""
 
     def send(self, batch: Any) -> Any:
         """Begin to bring the batch there; what comes back goes to `receive`."""
@@ -28,12 +37,20 @@ class Lane(Protocol):
         ...
 
 
+class DeviceLane(Lane, Protocol):
+    """A way to a device, on which batches can be changed."""
+
+    def send(self, batch: Any, change: Change | None = None) -> Any:
+        """As above; with `change` what that makes of the batch, on the device if there is one."""
+        ...
+
+
 class HostLane:
     """The batch is where it is to be."""
 
-    def send(self, batch: Any) -> Any:
-        """The batch itself."""
-        return batch
+    def send(self, batch: Any, change: Change | None = None) -> Any:
+        """The batch itself, or what is made of it."""
+        return batch if change is None else change(batch, batch)
 
     def receive(self, sent: Any) -> Any:
         """The batch itself."""
@@ -41,14 +58,18 @@ class HostLane:
 
 
 class EmulatedLane:
-    """A copy over the link of an emulated accelerator; its next step waits for the bytes."""
+    """A copy over the link of an emulated accelerator; its next step waits for the bytes.
+
+    The accelerator is a clock and computes nothing: batches are changed on the host, before.
+    """
 
     def __init__(self, accelerator: EmulatedAccelerator) -> None:
         self._accelerator = accelerator
 
-    def send(self, batch: Any) -> Any:
+    def send(self, batch: Any, change: Change | None = None) -> Any:
         """Put the batch on the link, and return at once as a pinned copy does."""
-        return self._accelerator.to_device(batch, non_blocking=True, pinned=True)
+        made = batch if change is None else change(batch, batch)
+        return self._accelerator.to_device(made, non_blocking=True, pinned=True)
 
     def receive(self, sent: Any) -> Any:
         """The batch on the device."""
@@ -65,18 +86,32 @@ class CudaLane:
         # Host batches stay referenced until their copy is over: their memory may be used again
         # as soon as nobody refers to it, and a copy that is under way would read the new bytes.
         self._under_way: deque[tuple[Any, Any]] = deque()
+        self._lock = threading.Lock()  # two passes over one Loader share its lane
 
-    def send(self, batch: Any) -> Any:
-        """Stage the tensors in pinned memory and launch their copies."""
+    def send(self, batch: Any, change: Change | None = None) -> Any:
+        """Stage the tensors in pinned memory, launch their copies, and what `change` launches.
+
+        All of it goes to the lane's stream: a change finds the bytes there, and its results are
+        safe to use where the event is waited for.
+        """
+        self._let_go()
         pinned = mapped(batch, self._pinned)
         with self._torch.cuda.stream(self._stream):
             placed = mapped(pinned, self._placed)
+            if change is not None:
+                # Whatever of the result is on the host still goes along.
+                placed = mapped(change(placed, pinned), self._placed)
             done = self._torch.cuda.Event()
             done.record(self._stream)
-        self._under_way.append((done, pinned))
-        while self._under_way and self._under_way[0][0].query():
-            self._under_way.popleft()
+        with self._lock:
+            self._under_way.append((done, pinned))
         return placed, done
+
+    def _let_go(self) -> None:
+        """Let go of the batches whose copy is over: their pinned memory is for the next one."""
+        with self._lock:
+            while self._under_way and self._under_way[0][0].query():
+                self._under_way.popleft()
 
     def receive(self, sent: Any) -> Any:
         """Let the calling thread's stream wait for the copy, and the allocator for the stream."""
@@ -101,7 +136,22 @@ class CudaLane:
         return leaf.to(self._device, non_blocking=True)
 
 
-def lane_to(device: Any) -> Lane:
+def bytes_beside(lane: DeviceLane, leaf_bytes: Sequence[int], ahead: int) -> dict[str, int]:
+    """Bytes that a lane takes beside those of the batches on the host, by what they are for.
+
+    `leaf_bytes`: of the arrays of one batch; `ahead`: batches that are sent ahead of the loop.
+    """
+    if isinstance(lane, HostLane):
+        return {}
+    taken = {"on the device": ahead * sum(leaf_bytes)}
+    if isinstance(lane, CudaLane):
+        # torch gives pinned memory by powers of two, and keeps it for the next batch.
+        staged = sum(1 << (size - 1).bit_length() for size in leaf_bytes if size)
+        taken["in pinned memory"] = _STAGED_BATCHES * staged
+    return taken
+
+
+def lane_to(device: Any) -> DeviceLane:
     """The way to a device: None or "cpu", a CUDA device of torch, or an EmulatedAccelerator.
 
     Raises InputError for anything else, and for CUDA where torch sees no such device.

@@ -9,9 +9,7 @@ forked child there are no threads: taking is an error at once, closing does noth
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from stoker.errors import LoaderError, StokerError
-from stoker.loader.activity import IDLE, Activity
+from stoker.loader.activity import IDLE, Activity, standstill
 from stoker.loader.endings import LoadingThread, check_process
 from stoker.loader.order import Indices
 from stoker.loader.pace import Pace
@@ -29,9 +27,6 @@ from stoker.spans import Clock, SystemClock
 
 # Writes the samples into the rows given: one row a sample, in this order.
 Fill = Callable[[Indices, Fields, Activity], None]
-
-# Frames of a stuck thread that are shown: the call that hangs and what led to it.
-_SHOWN_FRAMES = 6
 
 # Makes of a full batch what is delivered instead of its fields; in the thread that filled it up.
 Complete = Callable[[Fields], Any]
@@ -202,9 +197,8 @@ class Engine:
         """Seconds that the threads spent in each stage, summed over them."""
         total: dict[str, float] = {}
         for activity in list(self._activities.values()):
-            for stage, spent in list(activity.spent_ns.items()):
-                if stage != IDLE:
-                    total[stage] = total.get(stage, 0.0) + spent / 1e9
+            for stage, spent_s in activity.stage_s.items():
+                total[stage] = total.get(stage, 0.0) + spent_s
         return total
 
     @property
@@ -351,17 +345,7 @@ class Engine:
                 looked_at=f"{len(self._threads)} threads, {len(self._batches)} batches under way",
                 run_next="this should not be: please report it with the output of loader.stats()",
             )
-        longest = max(busy, key=lambda one: one.lasted_s)
-        frame = sys._current_frames().get(longest.thread_id)
-        stack = "".join(traceback.format_stack(frame)[-_SHOWN_FRAMES:]) if frame else ""
-        error = LoaderError(
-            f"no batch came for {self._watchdog_s:g} s: {longest.describe()} has taken "
-            f"{longest.lasted_s:.1f} s so far",
-            looked_at=f"{len(busy)} threads at work; the longest hangs in\n{stack}".rstrip(),
-            run_next="look at that file or transform, or give a larger watchdog_s",
-        )
-        error.add_note(longest.describe())
-        return error
+        return standstill(busy, self._watchdog_s)
 
 
 def _noted(error: BaseException, activity: Activity) -> BaseException:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stoker.errors import InputError
+from stoker.loader.activity import IDLE, Activity, standstill
 from stoker.loader.device import Lane, lane_to
 from stoker.loader.endings import LoadingThread, check_process, end_with
 from stoker.loader.tally import Tally
@@ -64,11 +65,23 @@ class Feed:
 
 
 class FeedIterator:
-    """One pass. `close` ends it early; leaving the loop does so too."""
+    """One pass. `close` ends it early; leaving the loop does so too.
 
-    def __init__(self, batches: Iterator[Any], lane: Lane, depth: int) -> None:
+    activity: where the lane notes what it is at while it sends. A stage of it that lasts
+    `watchdog_s` while the loop waits is a LoaderError there; what `batches` does is not watched.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        lane: Lane,
+        depth: int,
+        *,
+        activity: Activity | None = None,
+        watchdog_s: float | None = None,
+    ) -> None:
         self._lane = lane
-        self._channel = _Channel(depth)
+        self._channel = _Channel(depth, activity or Activity(), watchdog_s)
         self._thread = LoadingThread(_produce, "stoker-feed", batches, lane, self._channel)
         end_with(self, self._channel.close)
         self._thread.start()
@@ -96,8 +109,10 @@ class FeedIterator:
 class _Channel:
     """Between one producer and one consumer: at most `depth` batches, then the end."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, activity: Activity, watchdog_s: float | None) -> None:
         self._depth = depth
+        self._activity = activity
+        self._watchdog_s = watchdog_s
         self.process = os.getpid()
         self._clock = SystemClock()
         # Reentrant: an iterator may be collected, and close this, while its thread holds the lock.
@@ -119,10 +134,11 @@ class _Channel:
             return not self._is_closed
 
     def put(self, item: Any) -> None:
-        """Producer: hand over a batch for which there is room."""
+        """Producer: hand over a batch for which there is room; one that comes too late is lost."""
         with self._lock:
-            self._items.append(item)
-            self._changed.notify_all()
+            if not self._is_closed:
+                self._items.append(item)
+                self._changed.notify_all()
 
     def end(self, error: BaseException | None) -> None:
         """Producer: nothing more comes."""
@@ -132,12 +148,15 @@ class _Channel:
             self._changed.notify_all()
 
     def get(self) -> Any:
-        """Consumer: the next batch; StopIteration or the producer's exception at the end."""
+        """Consumer: the next batch; StopIteration or the producer's exception at the end.
+
+        Raises LoaderError for a standstill.
+        """
         began = self._clock.wall_ns()
         with self._lock:
             ready = len(self._items)
             while not self._items and not self._is_ended and not self._is_closed:
-                self._changed.wait()
+                self._wait_for_progress()
             if self._items:
                 item = self._items.popleft()
                 waited_s = (self._clock.wall_ns() - began) / 1e9
@@ -151,6 +170,14 @@ class _Channel:
             finally:
                 del error  # as below: no circle of this frame and the traceback
         raise StopIteration
+
+    def _wait_for_progress(self) -> None:
+        before = self._activity.mark
+        if self._changed.wait(self._watchdog_s) or self._watchdog_s is None:
+            return
+        if self._activity.stage != IDLE and self._activity.mark == before:
+            self._is_closed = True
+            raise standstill([self._activity], self._watchdog_s)
 
     def close(self) -> None:
         """Consumer: no more is wanted."""

@@ -1,7 +1,7 @@
 """Do threads help a data set? Found out on the first batches, which are needed anyway.
 
-A pure rule over times: after a batch that warms up, one by one thread and the next by two, and
-again where the two times do not say it clearly.
+A pure rule over times: after a batch that warms up, some samples by one thread and the next by
+two, and again where the two times do not say it clearly.
 """
 
 from __future__ import annotations

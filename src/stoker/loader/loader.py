@@ -11,17 +11,18 @@ import itertools
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from stoker.loader import order, slots
 from stoker.loader.access import Reading
+from stoker.loader.activity import Activity
 from stoker.loader.augmenting import Augment, augmented
 from stoker.loader.batch import presenter
 from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
-from stoker.loader.device import HostLane, lane_to
+from stoker.loader.device import CudaLane, bytes_beside, lane_to
 from stoker.loader.endings import end_with
 from stoker.loader.engine import Engine, Room
 from stoker.loader.feed import FeedIterator
@@ -30,19 +31,21 @@ from stoker.loader.folder import Folder
 from stoker.loader.jpeg import DECODERS, Decoder
 from stoker.loader.order import Mode, Share
 from stoker.loader.plans import Known, Plan, of_sampler
+from stoker.loader.sending import Sending
 from stoker.loader.settings import check, check_gives, crop_of, place_of
 from stoker.loader.slots import Field
-from stoker.loader.stats import LoaderStats
-from stoker.loader.tally import Tally
+from stoker.loader.stats import LoaderStats, Measured
 from stoker.loader.whole import is_whole
 from stoker.pack import Pack
 
 STATE = "stoker.loader/1"
 _MOST_DEPTH = 16
-_MEMORY_BYTES = 2**30
+_MEMORY_BYTES = 2**31
 _MIXING_BATCHES = 100
-# On the device ahead of the loop; the next one is under way.
+# On the device ahead of the loop.
 _DEVICE_DEPTH = 2
+# An epoch that is closed waits so long for the thread that augments: it may hang.
+_PATIENCE_S = 2.0
 
 
 class Loader:
@@ -64,8 +67,9 @@ class Loader:
     crop: a number or (height, width) for a random crop, or a crop of `stoker.augment`. Without one
         the samples, which have to be of one size, are taken whole. Which part is a function of
         (seed, epoch, index).
-    augment: called with (batch, seed=, epoch=), in the background, on the device if there is one:
-        `stoker.augment.imagenet(224)`, or any function.
+    augment: called with (batch, seed=, epoch=), in the background, on the CUDA device if there is
+        one, behind the copy: `stoker.augment.imagenet(224)`, or any function. "index" is on the
+        host all the same.
     workers: processes that run `augment`, on the host, for a function in Python that would hold
         the loop's GIL; 0: a thread runs it.
     device: as for `stoker.feed`. Two batches at most are on it ahead of the loop.
@@ -74,7 +78,8 @@ class Loader:
         make the ranks' shares itself. It may be endless. Over a `faces.PackDataset` it counts in
         that one's numbers.
     reuse: hand out memory that the next batch is written to: a batch is valid for one step.
-    memory_bytes: for all batches that are not with the loop, on host and device; 1 GiB.
+    memory_bytes: for all batches that are not with the loop, on the host, staged for a device and
+        on it, before `augment`; 2 GiB.
     threads: a fixed number; otherwise from what is waited for. decoder: "simplejpeg", or "pillow"
     for the very pixels of Pillow. reading: "mmap" or "preadv"; otherwise by what is cached.
     watchdog_s: how long a standstill is borne before it is an error.
@@ -140,13 +145,15 @@ class Loader:
         self._sampler = sampler
         self._device = device
         self._lane = lane_to(device)
+        is_on_cuda = isinstance(self._lane, CudaLane)
+        check(array == "torch" or not is_on_cuda, "array", array, "torch with a CUDA device")
         self._reuse = reuse
         self._present = presenter(array)
         self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
         one = {"on the host": slots.slot_bytes(self._layout, batch_size)}
-        if not isinstance(self._lane, HostLane):
-            one["on the device"] = one["on the host"]
-        self._depth = slots.depth_within(memory_bytes, one, wanted=_MOST_DEPTH)
+        parts = [field.sample_bytes * int(batch_size) for field in self._layout]
+        beside = bytes_beside(self._lane, parts, _DEVICE_DEPTH)
+        self._depth = slots.depth_within(memory_bytes, one, beside, wanted=_MOST_DEPTH)
         self._epoch = 0
         self._position = 0  # samples of this epoch that the loop was given, over all ranks
         self._is_resumed = False
@@ -154,7 +161,7 @@ class Loader:
         # Of the epoch that was begun last. Not the epoch itself: a loop that is left forgets it,
         # and with it its threads go.
         self._running: object = None
-        self._measured: _Measured | None = None
+        self._measured: Measured | None = None
         # Kept over epochs: what was learnt, and memory that the kernel need not clear again.
         self._threads = threads
         self._pace = pace_of(self._contents, threads, self._depth)
@@ -257,20 +264,7 @@ class Loader:
         """What the running epoch, or else the last one, was like so far. Zeros before the first."""
         if self._measured is None:
             return LoaderStats.nothing(self._contents.reading)
-        engine, tally = self._measured
-        return LoaderStats(
-            batches=tally.batches,
-            samples=engine.tally.samples,
-            ready_share=tally.ready_share,
-            ready_mean=tally.ready_mean,
-            take_wait_s=tally.take_wait_s,
-            put_wait_s=engine.tally.put_wait_s,
-            stage_s=engine.stages(),
-            threads=engine.threads,
-            depth=engine.depth,
-            held_bytes=engine.tally.held_bytes,
-            reading=self._contents.reading,
-        )
+        return self._measured.stats(self._contents.reading)
 
     def mixing(self) -> float:
         """How mixed the classes of the first 100 batches are: 1.0 as in a random order.
@@ -340,13 +334,6 @@ class Loader:
             self._pace = pace_of(self._contents, self._threads, self._depth)
 
 
-class _Measured(NamedTuple):
-    """Where an epoch is counted: what the loop sees is the last stage, its feed if it has one."""
-
-    engine: Engine
-    tally: Tally
-
-
 class _Epoch:
     """One pass over the data."""
 
@@ -371,18 +358,23 @@ class _Epoch:
         fields = map(operator.attrgetter("fields"), engine)
         self._batches: Iterator[Any] = map(loader._present, fields)
         self._give_back: Callable[[], Any] | None = None  # worker processes that augment
-        tally = engine.tally
+        fed, activity = None, Activity()
         if loader._augment is not None or loader._device is not None:
-            ahead = self._batches
+            ahead, change = self._batches, None
             if loader._augmenters is not None:
                 ahead, self._give_back = loader._augmenters.changed(ahead, epoch, self)
             elif loader._augment is not None:
                 change = augmented(loader._augment, seed=loader._seed, epoch=epoch)
-                ahead = map(change, ahead)
-            self._batches = FeedIterator(ahead, loader._lane, _DEVICE_DEPTH)
-            tally = self._batches.tally
+            self._batches = FeedIterator(
+                ahead,
+                Sending(loader._lane, change, activity),
+                _DEVICE_DEPTH,
+                activity=activity,
+                watchdog_s=loader._watchdog_s,
+            )
+            fed = self._batches.tally
         loader._running = self._token = object()
-        loader._measured = _Measured(engine, tally)
+        loader._measured = Measured(engine, fed, activity, loader._own_share, self._plan.total)
 
     def __iter__(self) -> _Epoch:
         return self
@@ -427,7 +419,8 @@ class _Epoch:
 
     def _end_feed(self) -> None:
         if isinstance(self._batches, FeedIterator):
-            self._batches.close()
+            # Workers are given back when nobody is asking them any more; they have their watchdog.
+            self._batches.close(None if self._give_back is not None else _PATIENCE_S)
         if self._give_back is not None:
             self._give_back()
 

@@ -173,20 +173,30 @@ def slot_bytes(layout: Sequence[Field], rows: int) -> int:
     return sum(size + -size % _ALIGNMENT for size in sizes)
 
 
-def depth_within(budget_bytes: int, one: Mapping[str, int], *, wanted: int) -> int:
+def depth_within(
+    budget_bytes: int,
+    one: Mapping[str, int],
+    beside: Mapping[str, int] | None = None,
+    *,
+    wanted: int,
+) -> int:
     """How many batches may be made ahead within the budget, `wanted` at most.
 
-    `one` are the bytes of a batch by what they are for. Raises InputError when the budget holds
-    not even one batch ahead, beside the two that come back from the caller.
+    `one` are the bytes of a batch by what they are for, `beside` those that are needed however many
+    are made ahead. Raises InputError when the budget holds not even one batch ahead, beside the two
+    that come back from the caller.
     """
     size = sum(one.values())
-    ahead = budget_bytes // size - LENT if size else wanted
+    fixed = sum((beside or {}).values())
+    ahead = (budget_bytes - fixed) // size - LENT if size else wanted
     if ahead < 1:
-        parts = ", ".join(f"{name} {part / 1e6:,.1f} MB" for name, part in one.items())
+        least = (LENT + 1) * size + fixed
+        parts = [f"{LENT + 1} x {part / 1e6:,.1f} MB {name}" for name, part in one.items()]
+        parts += [f"{part / 1e6:,.1f} MB {name}" for name, part in (beside or {}).items()]
         raise InputError(
-            f"memory_bytes={budget_bytes:,} holds {budget_bytes // size} batches, and "
-            f"{LENT + 1} are needed: one ahead and two that the loop still has",
-            looked_at=f"a batch takes {size / 1e6:,.1f} MB ({parts})",
-            run_next=f"give memory_bytes={(LENT + 1) * size} or more, or a smaller batch_size",
+            f"memory_bytes={budget_bytes:,} is too little: {least:,} are needed, for one batch "
+            "ahead and two that the loop still has",
+            looked_at=", ".join(parts),
+            run_next=f"give memory_bytes={least} or more, or a smaller batch_size",
         )
     return min(wanted, ahead)

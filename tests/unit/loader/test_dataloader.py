@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,36 +184,6 @@ def test_three_pairs_that_are_not_clear_decide_by_their_smallest_times() -> None
         verdict.alone(alone_s)
         verdict.together(0.010)
     assert verdict.stays is True and "1.40 times" in verdict.sentence
-
-
-class Waiting(Squares):
-    """Work that lets go of the GIL, as reading and decoding do."""
-
-    def __getitem__(self, index: int) -> Any:
-        time.sleep(0.01)  # far above what a busy machine adds to it
-        return super().__getitem__(index)
-
-
-class Counting(Squares):
-    """Work that holds it."""
-
-    def __getitem__(self, index: int) -> Any:
-        sum(range(300_000))  # milliseconds, as above
-        return super().__getitem__(index)
-
-
-@pytest.mark.parametrize(("kind", "word"), [(Waiting, "threads"), (Counting, "processes")])
-def test_the_first_batches_decide_and_every_sample_comes_once(
-    kind: type[Squares], word: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    loader = stoker.DataLoader(kind(40), batch_size=8, num_workers=2)
-    loader._verdict = Verdict(cores=2)  # also where the tests own one core
-    assert loader.verdict.startswith("not known yet")
-    with caplog.at_level(logging.INFO, "stoker.loader"):
-        first = list(loader)
-    assert same(first, list(torch.utils.data.DataLoader(kind(40), batch_size=8)))
-    assert loader.verdict.startswith(word) and word in caplog.text
-    assert same(list(loader), first)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

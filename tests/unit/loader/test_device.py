@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import stoker
-from stoker.loader import device
-from stoker.loader.device import CudaLane, EmulatedLane, HostLane, lane_to
+from stoker.errors import InputError
+from stoker.loader import device, loader
+from stoker.loader.activity import Activity
+from stoker.loader.device import CudaLane, EmulatedLane, HostLane, bytes_beside, lane_to
+from stoker.loader.sending import Sending
+from stoker.pack import write_arrays
 
 
 class Tensor:
@@ -30,7 +36,12 @@ class Tensor:
         self.log.append("pin")
         return Tensor(self.log, "pinned")
 
+    def __getitem__(self, _: int) -> int:
+        return 7
+
     def to(self, _: Any, *, non_blocking: bool) -> Tensor:
+        if self.where == "cuda":
+            return self
         self.log.append(("copy", self.where, non_blocking))
         return Tensor(self.log, "cuda")
 
@@ -79,7 +90,7 @@ class Standin:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Standin:
     standin = Standin()
-    monkeypatch.setattr(device.importlib, "import_module", lambda _: standin)
+    monkeypatch.setattr(device, "importlib", SimpleNamespace(import_module=lambda _: standin))
     return standin
 
 
@@ -111,9 +122,74 @@ def test_a_host_batch_is_held_until_its_copy_is_over(torch: Standin) -> None:
     assert len(lane._under_way) == 2  # the third copy, and the one just begun
 
 
+def test_a_change_works_on_the_device_behind_the_copy_and_before_the_event(
+    torch: Standin,
+) -> None:
+    def augment(batch: Any) -> Any:
+        torch.log.append(("augment", batch.image.where, batch.index.where))
+        return {**batch, "image": Tensor(torch.log, "cuda")}
+
+    activity = Activity()
+    sending = Sending(CudaLane("cuda"), augment, activity)
+    sent = sending.send({"image": Tensor(torch.log), "index": Tensor(torch.log)})
+    assert torch.log == [
+        *("pin", "pin"),
+        ("begin", "copies"),
+        *[("copy", "pinned", True)] * 2,
+        ("augment", "cuda", "pinned"),  # reading the index waits for nothing
+        ("copy", "pinned", True),
+        ("event on", "copies"),
+        ("end", "copies"),
+    ]
+    torch.log.clear()
+    batch = sending.receive(sent)
+    assert torch.log == ["model waits", *[("record_stream", "model")] * 2]
+    assert batch["image"].is_cuda and batch["index"].is_cuda
+    assert set(activity.stage_s) == {"copy", "augment"}
+
+
+def test_an_emulated_device_is_sent_what_is_made_of_the_batch() -> None:
+    accelerator = stoker.EmulatedAccelerator(0.0, link_bytes_per_s=1e9)
+    lane = EmulatedLane(accelerator)
+    sent = lane.receive(lane.send(np.zeros(4), lambda placed, on_host: placed + 1))
+    assert sent.tolist() == [1, 1, 1, 1]
+    assert accelerator.to_device(sent) is sent  # it is there already
+
+
 def test_what_is_pinned_is_not_staged_again(torch: Standin) -> None:
     CudaLane("cuda").send((Tensor(torch.log, "pinned"),))
     assert "pin" not in torch.log
+
+
+def test_staged_batches_and_those_on_the_device_take_memory_too(torch: Standin) -> None:
+    assert bytes_beside(HostLane(), [100, 8], 2) == {}
+    emulated = EmulatedLane(stoker.EmulatedAccelerator(0.0))
+    assert bytes_beside(emulated, [100, 8], 2) == {"on the device": 216}
+    # Two are staged at once, each array in a power of two of bytes.
+    staged = {"on the device": 216, "in pinned memory": 2 * (128 + 8)}
+    assert bytes_beside(CudaLane("cuda"), [100, 8, 0], 2) == staged
+
+
+@pytest.fixture
+def cuda_pack(tmp_path: Path, torch: Standin, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pack, and a Loader that is given the lane of a CUDA device."""
+    monkeypatch.setattr(loader, "lane_to", lambda device: CudaLane(device))
+    columns = {"image": np.zeros((64, 10, 10, 3), np.uint8)}
+    return write_arrays(tmp_path / "pack", columns).path
+
+
+def test_the_budget_of_a_loader_covers_them(cuda_pack: Path) -> None:
+    # A batch: 1,200 and 32 bytes. Three of them on the host, each field in whole lines of 64 bytes;
+    # two on the device; two staged, in 2,048 and 32 bytes.
+    least = 3 * (1216 + 64) + 2 * 1232 + 2 * 2080
+    stoker.Loader(cuda_pack, 4, device="cuda", memory_bytes=least)
+    with pytest.raises(InputError, match=rf"(?s)too little.*pinned memory.*memory_bytes={least} "):
+        stoker.Loader(cuda_pack, 4, device="cuda", memory_bytes=least - 1)
+
+
+def test_arrays_of_numpy_are_refused_where_batches_go_to_a_cuda_device(cuda_pack: Path) -> None:
+    with pytest.raises(InputError, match="array='numpy'"):
+        stoker.Loader(cuda_pack, 4, array="numpy", device="cuda")
 
 
 def test_each_kind_of_device_has_its_lane() -> None:

@@ -13,8 +13,10 @@ import torch
 
 import stoker
 from stoker.containers import leaves, mapped
-from stoker.errors import InputError
+from stoker.errors import InputError, LoaderError
+from stoker.loader.activity import IDLE, Activity
 from stoker.loader.batch import Batch
+from stoker.loader.feed import FeedIterator
 
 PATIENCE_S = 5.0  # of a test that would hang else
 
@@ -86,9 +88,7 @@ def test_no_more_than_depth_batches_are_sent_ahead_of_the_loop(depth: int) -> No
             one_made.release()
             yield number
 
-    from stoker.loader.feed import Feed
-
-    passes = iter(Feed(batches(), Link(), depth))
+    passes = FeedIterator(batches(), Link(), depth)
     for _ in range(depth + 1):  # so many, and the next one lies ready on the host
         assert one_made.acquire(timeout=PATIENCE_S)
     assert not one_made.acquire(timeout=0.02)
@@ -201,3 +201,60 @@ def test_a_tensor_in_a_nest_is_found_and_changed_once() -> None:
     doubled = mapped(nest, lambda leaf: leaf * 2)
     assert doubled["a"][1]["b"][0].item() == 2 and doubled["a"][1]["b"][1] == "texttext"
     assert nest["a"][0].tolist() == [1, 1]
+
+
+class Busy:
+    """A lane that says what it is at, and goes on when it is told."""
+
+    def __init__(self, go_on: threading.Semaphore, *, patience_s: float = PATIENCE_S) -> None:
+        self.activity = Activity()
+        self._go_on = go_on
+        self._patience_s = patience_s
+
+    def send(self, batch: int) -> int:
+        for part in range(4):
+            self.activity.enter("augment", 10 * batch + part)
+            self.hang_here()
+        self.activity.enter(IDLE)
+        return batch
+
+    def hang_here(self) -> None:
+        self._go_on.acquire(timeout=self._patience_s)
+
+    def receive(self, batch: int) -> int:
+        return batch
+
+
+def test_what_hangs_while_a_batch_is_sent_is_named_with_its_line() -> None:
+    go_on = threading.Semaphore(6)
+    lane = Busy(go_on)
+    passes = FeedIterator(iter(range(9)), lane, 2, activity=lane.activity, watchdog_s=0.05)
+    assert next(passes) == 0
+    with pytest.raises(LoaderError, match=r"for 0\.05 s: stage 'augment', sample 12 has") as stuck:
+        next(passes)
+    assert "hang_here" in stuck.value.looked_at
+    with pytest.raises(StopIteration):
+        next(passes)
+    go_on.release(2)
+    passes.close()
+
+
+def test_slow_steps_of_sending_are_no_standstill() -> None:
+    lane = Busy(threading.Semaphore(0), patience_s=0.03)  # together longer than the watchdog's time
+    passes = FeedIterator(iter(range(2)), lane, 2, activity=lane.activity, watchdog_s=0.1)
+    assert list(passes) == [0, 1]
+
+
+def test_an_iterable_that_takes_its_time_is_no_standstill() -> None:
+    go_on = threading.Event()
+
+    def batches() -> Iterator[int]:
+        go_on.wait(PATIENCE_S)
+        yield 1
+
+    lane = Busy(threading.Semaphore(4))
+    passes = FeedIterator(batches(), lane, 1, activity=lane.activity, watchdog_s=0.02)
+    later = threading.Timer(0.1, go_on.set)
+    later.start()
+    assert next(passes) == 1
+    later.join()
