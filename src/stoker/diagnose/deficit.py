@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Judgement, Rule, row
 from stoker.diagnose.store import read_rows, reads_told, store_of
 from stoker.diagnose.wording import cores, ms, percent
 from stoker.records.diagnosis import Evidence, VerdictCode
-from stoker.records.profile import Leg, LegCode
+from stoker.records.profile import BESIDE, Leg, LegCode
 from stoker.records.storage import StoreKind
 from stoker.stats import ratio
 
@@ -21,13 +23,18 @@ _BLOCKED = 0.60
 _WAITING = 0.50
 # Twice the workers give at least this much where workers are what lacks.
 _HELPS = 1.25
-# Without any worker a batch is made in this share of the time or less: workers stand in the way.
-_NO_WORKER_HELPS = 0.85
+# Fewer workers, or none, make a batch in this share of the time or less: they hinder each other.
+_FEWER_HELP = 0.85
+# An item this quick and this small is made of calls, not of data: 4 KB are copied in 1 µs.
+_ITEM_S = 500e-6
+_ITEM_BYTES = 4096
+# A wait is a matter of computing when the CPU is in use for most of it, not of storage or a pause.
+_COMPUTING = 0.5
 # Hand-over alone at this share of the loader's period: the work is not what it waits for.
 _HAND_OVER = 0.60
 # A control group stopped in this share of its periods is held back by its quota.
 _THROTTLED = 0.10
-# Files that hold this many times a sample's bytes, read for each sample anew.
+# So many times a sample's bytes, read for each sample anew from files that hold others as well.
 _AMPLIFIED = 8.0
 # One native thread a worker that is this much faster: they stood in each other's way.
 _ONE_THREAD_GAIN = 1.15
@@ -79,46 +86,126 @@ def scaling_row(facts: Facts, leg: Leg) -> Evidence:
 
 
 def handoff(facts: Facts) -> Judgement | None:
-    """Handing over costs as much as the whole loader, or fewer workers are faster."""
-    if facts.alone is None or facts.produce is None:
+    """Handing a batch over costs as much as the whole loader."""
+    null, alone = facts.null, facts.alone
+    if null is None or alone is None or facts.produce is None:
         return None
+    if null.period.median < _HAND_OVER * alone.period.median:
+        return None
+    rows = [*deficit_rows(facts), _null_row(facts, null)]
     fewer = facts.fastest_with_fewer
-    is_slower = (
-        fewer is not None
-        and fewer.period.median <= _NO_WORKER_HELPS * facts.alone.period.median
-        # more readers than a disk's head can serve are slower too: that is the store's
-        and (facts.waiting_share or 0.0) < _WAITING
-    )
-    is_floor = (
-        facts.null is not None
-        and facts.null.period.median >= _HAND_OVER * facts.alone.period.median
-    )
-    if not is_slower and not is_floor:
-        return None
-    rows = deficit_rows(facts)
-    if facts.null is not None:
-        rows.append(
-            row(
-                "handing over a batch without work in it",
-                facts.null.period,
-                f"L {ms(facts.alone.period)}",
-                "N",
-            )
-        )
-    text = "handing over an empty one takes almost as long"
     if fewer is not None:
         rows.append(scaling_row(facts, fewer))
-        if is_slower:
-            count = f"{fewer.workers} of them" if fewer.workers else "none at all"
-            text = f"with {count} it takes {ms(fewer.period)}"
     return Judgement(
         code=VerdictCode.HANDOFF_BOUND,
         sentence=(
-            f"A batch takes {ms(facts.alone.period)} from {facts.workers} workers, but {text}: "
-            "the time goes into handing batches over, not into making them."
+            f"A batch takes {ms(alone.period)} from {facts.workers} workers, and handing over an "
+            f"empty one {ms(null.period)}: the time goes into handing batches over, not into "
+            "making them."
         ),
         evidence=tuple(rows),
     )
+
+
+def slower_than_none(facts: Facts) -> Judgement | None:
+    """The loading process itself makes batches faster, without any worker."""
+    return _slower_than(facts, facts.at_workers(0))
+
+
+def slower_than_fewer(facts: Facts) -> Judgement | None:
+    """Fewer workers make batches faster, and no core or mask says why."""
+    return _slower_than(facts, facts.fastest_with_fewer)
+
+
+def _hinder_each_other(facts: Facts, fewer: Leg) -> bool:
+    """Whether so few workers make batches faster, and it isn't the store that makes it so."""
+    return (
+        facts.alone is not None
+        and fewer.workers < facts.workers
+        and fewer.period.median <= _FEWER_HELP * facts.alone.period.median
+        # more readers than a disk's head can serve are slower too: that is the store's
+        and (facts.waiting_share or 0.0) < _WAITING
+    )
+
+
+def _slower_than(facts: Facts, fewer: Leg | None) -> Judgement | None:
+    if fewer is None or facts.alone is None or not _hinder_each_other(facts, fewer):
+        return None
+    rows = [*deficit_rows(facts), scaling_row(facts, fewer)]
+    if facts.null is not None:
+        rows.append(_null_row(facts, facts.null))
+    stage = _most_grown(facts, fewer)
+    if stage is not None:
+        rows.append(stage)
+    return Judgement(
+        code=VerdictCode.HANDOFF_BOUND,
+        kind="interference",
+        sentence=(
+            f"A batch takes {ms(facts.alone.period)} from {facts.workers} workers, but "
+            f"{ms(fewer.period)} {_with_workers(fewer.workers)}: the workers stand in each other's "
+            f"way{f', most of all in {stage.claim}' if stage is not None else ''}."
+        ),
+        evidence=tuple(rows),
+    )
+
+
+def _most_grown(facts: Facts, fewer: Leg) -> Evidence | None:
+    """The stage in which most of the time lies that a sample takes more than with fewer workers."""
+    scaling = facts.profile.stage_scaling
+    if scaling is None or scaling.workers != fewer.workers:
+        return None
+    before = {stage.stage: stage.wall_s for stage in scaling.stages if stage.where != BESIDE}
+    grown = {
+        stage.stage: (stage.wall_s - before[stage.stage], stage.wall_s)
+        for stage in facts.profile.stages
+        if stage.where != BESIDE and stage.wall_s > before.get(stage.stage, math.inf)
+    }
+    name, (more, now) = max(grown.items(), key=lambda item: item[1][0], default=("", (0.0, 0.0)))
+    if more <= sum(added for added, _ in grown.values()) / 2:
+        return None
+    return row(name, now, f"{ms(before[name])} {_with_workers(fewer.workers)}", "S")
+
+
+def _with_workers(count: int) -> str:
+    return f"with {count} of them" if count else "without any"
+
+
+def _null_row(facts: Facts, null: Leg) -> Evidence:
+    assert facts.alone is not None
+    against = f"L {ms(facts.alone.period)}"
+    return row("handing over a batch without work in it", null.period, against, "N")
+
+
+def per_item(facts: Facts) -> Judgement | None:
+    """Each item costs microseconds of Python, whatever its size."""
+    size, cpu = facts.sample_bytes, facts.load_cpu_s
+    if size is None or cpu is None or facts.loader.random_op is not None:
+        return None
+    each = cpu / facts.batch_size
+    if each > _ITEM_S or size > _ITEM_BYTES or not _is_computing(facts, cpu):
+        return None
+    if facts.workers:
+        rows = deficit_rows(facts)
+        instead = "more workers would only share it out"
+    else:
+        rows = [row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R")]
+        instead = "workers would add the hand-over to it"
+    return Judgement(
+        code=VerdictCode.PER_ITEM_OVERHEAD,
+        sentence=(
+            f"Each of the {facts.batch_size} items of a batch costs {each * 1e6:.0f} µs of Python "
+            f"for {size:.0f} bytes: the cost is per item, not per byte, and {instead}."
+        ),
+        evidence=(row("CPU time of an item", each, f"{size:.0f} bytes each", "L"), *rows),
+    )
+
+
+def _is_computing(facts: Facts, cpu_s: float) -> bool:
+    """Whether whoever loads is on a core for most of the time that it takes."""
+    if not facts.workers:
+        return cpu_s >= _COMPUTING * facts.waits.median
+    at_once = min(facts.workers, facts.cores_usable)
+    return facts.produce is not None and (facts.cores_busy or 0.0) >= _COMPUTING * at_once
 
 
 def allocation(facts: Facts) -> Judgement | None:
@@ -195,6 +282,13 @@ def saturated(facts: Facts) -> Judgement | None:
     rows += [
         scaling_row(facts, leg) for leg in facts.profile.scaling if leg.workers > facts.workers
     ]
+    fewer, hindered = facts.fastest_with_fewer, ""
+    if fewer is not None and _hinder_each_other(facts, fewer):
+        rows.append(scaling_row(facts, fewer))
+        hindered = (
+            f" {_with_workers(fewer.workers).capitalize()} a batch takes {ms(fewer.period)}: so "
+            "many stand in each other's way, too."
+        )
     random = facts.loader.random_share
     kind, unknown = None, ""
     if random is not None and random > 0.5 and not facts.is_random_apart:
@@ -225,7 +319,7 @@ def saturated(facts: Facts) -> Judgement | None:
         sentence=(
             f"The workers use all {cores(facts.cores_usable)} cores and make a batch in "
             f"{ms(facts.produce)}; the step takes {ms(facts.contended)}. "
-            f"{cores(facts.cores_needed)} cores would keep up." + what
+            f"{cores(facts.cores_needed)} cores would keep up.{what}{hindered}"
         ),
         evidence=tuple(rows),
     )
@@ -241,8 +335,8 @@ def amplified(facts: Facts) -> Judgement | None:
     return Judgement(
         code=VerdictCode.READ_AMPLIFICATION,
         sentence=(
-            f"For each sample a file of {read:.0f} times its size is read, and the same files are "
-            "read again for other samples: most of what is read and unpacked is thrown away."
+            f"For each sample {read:.0f} times its own bytes are read, from files that are read "
+            "again for other samples: most of what is read and unpacked is thrown away."
         ),
         evidence=tuple(rows),
     )
@@ -352,8 +446,11 @@ RULES: tuple[Rule, ...] = (
     amplified,
     oversubscribed,
     handoff,
+    per_item,
+    slower_than_none,
     allocation,
     saturated,
+    slower_than_fewer,
     storage,
     too_few,
 )
