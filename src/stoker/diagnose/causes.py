@@ -5,7 +5,7 @@ Rules are asked in order, the first that holds gives the verdict; each says what
 
 from __future__ import annotations
 
-from stoker.diagnose import deficit
+from stoker.diagnose import deficit, handover
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Finding, Judgement, Rule, row
 from stoker.diagnose.wording import cores, ms, percent
@@ -191,7 +191,7 @@ def _unexplained(facts: Facts, finding: Finding) -> Judgement:
 
 
 _RULES: dict[Part, tuple[Rule, ...]] = {
-    Part.SERIAL: (deficit.amplified, deficit.per_item, _serial),
+    Part.SERIAL: (deficit.amplified, handover.per_item, _serial),
     Part.RATE_DEFICIT: deficit.RULES,
     Part.TRANSFER: (_delivery,),
     Part.CONTENTION: (deficit.oversubscribed, _crowded),

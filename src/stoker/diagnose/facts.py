@@ -12,6 +12,9 @@ from stoker.records.profile import BESIDE, HostTruth, Leg, LegCode, LoaderFacts,
 from stoker.stats import Spread, difference, ratio
 
 ZERO = Spread.exact(0.0)
+# Waits for a store are in the making of samples, and most of it; what is below half of it may be
+# a first read, a lock, a page fault. A worker that nobody takes batches from waits outside of it.
+_WAITING = 0.50
 # Of the work of known stages: a draw in code that takes no more leaves most of them apart.
 _LITTLE = 0.10
 # As the probe notes a side loader that broke.
@@ -169,6 +172,11 @@ class Facts:
         if serial is None or serial.cpu_s is None:
             return self.blocked_share
         return max(0.0, 1 - serial.cpu_s.median / serial.period.median)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True where samples wait for something for most of the time in which they are made."""
+        return (self.waiting_share or 0.0) >= _WAITING
 
     @property
     def waits_a_sample_s(self) -> float | None:

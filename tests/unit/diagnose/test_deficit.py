@@ -54,6 +54,13 @@ def test_fewer_workers_that_are_faster_while_handing_over_costs_nothing_are_in_t
     assert "handing batches over" not in verdict.sentence
 
 
+def test_a_hand_over_that_is_most_of_what_workers_add_is_no_interference() -> None:
+    given = starved(cpu=0.3, scaling=(other(0, 0.05, 0.05),))
+    verdict = diagnose(with_leg(given, leg(LegCode.NULL, 0.13))).verdict
+    assert (verdict.code, verdict.kind) == (VerdictCode.HANDOFF_BOUND, None)
+    assert "130 ms, which is most of what the workers add" in verdict.sentence
+
+
 def test_workers_that_fill_all_cores_are_saturated_though_fewer_of_them_are_faster() -> None:
     given = starved(8, cpu=0.49, queued=1.4, scaling=(other(4, 0.2, 0.39),))
     diagnosis = diagnose(with_leg(given, leg(LegCode.NULL, 0.002)))
