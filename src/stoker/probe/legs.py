@@ -324,9 +324,8 @@ def _once_each(loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s
     step = mean(kept.values["D"]) or period
     counts.more(until_s=budget_s)
     counts.fewer()
-    start_s = loop.start_s(loop.workers)
     for count in (loop.workers, *counts.hindered()) if loop.wants_stages else ():
-        if loop.elapsed_s() + start_s < (1 + ONCE_SHARE) * budget_s:
+        if loop.elapsed_s() + loop.start_s(count) < (1 + ONCE_SHARE) * budget_s:
             batches = count_for(period, WINDOW_S / 4, 2 * max(1, count))
             loop.drain("S", count, batches=batches, limit_s=0.06 * budget_s)
     # where the host is inside the step; after the legs that the sampler could disturb

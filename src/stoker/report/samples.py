@@ -10,6 +10,8 @@ from stoker.report.shape import SampleLine
 # The JSON has ten; a report names those that cost this many times what is usual.
 _SHOWN = 5
 _DEAR = 2.0
+# And this much more: less is what another process on the same core takes from any sample.
+_SLICE_S = 0.010
 # More at the last indices than at the first, over the usual cost: less is hardly worth a word.
 _WORTH_A_WORD = 0.25
 _MB = 1e6
@@ -20,7 +22,8 @@ def dearest(profile: Profile) -> tuple[SampleLine, ...]:
     usual = profile.trend.median_s if profile.trend is not None else None
     if not usual:
         return ()
-    dear = [sample for sample in profile.slowest if sample.wall_s >= _DEAR * usual]
+    least = max(_DEAR * usual, usual + _SLICE_S)
+    dear = [sample for sample in profile.slowest if sample.wall_s >= least]
     return tuple(_sample(sample, usual) for sample in dear[:_SHOWN])
 
 

@@ -9,9 +9,9 @@ from stoker.report import samples
 from tests.golden import diagnoses
 
 
-def seen(*slowest: SampleCost, **trend: float) -> Profile:
+def seen(*slowest: SampleCost, usual_s: float = 0.010, **trend: float) -> Profile:
     """A profile with these samples, where a sample usually takes 10 ms."""
-    usual = CostTrend(samples=500, spread=1.2, median_s=0.010, **trend)
+    usual = CostTrend(samples=500, spread=1.2, median_s=usual_s, **trend)
     return replace(diagnoses.serial_loader().profile, slowest=slowest, trend=usual)
 
 
@@ -42,6 +42,11 @@ def test_samples_that_are_alike_are_not_worth_a_word() -> None:
     profile = seen(sample(7, 0.012))
     assert samples.dearest(profile) == ()
     assert samples.remarks(profile) == ()
+
+
+def test_what_another_process_on_the_core_takes_makes_no_sample_dear() -> None:
+    assert samples.dearest(seen(sample(7, 0.004), usual_s=0.0001)) == ()
+    assert len(samples.dearest(seen(sample(7, 0.040), usual_s=0.0001))) == 1
 
 
 def test_what_the_cost_goes_with_is_told() -> None:
