@@ -9,9 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from stoker.probe.process import process_times
+from stoker.theory.calibrate import scenario_from
+from stoker.theory.pipeline import forecast
+from stoker.theory.question import AboutMeasured
+from tests.attach.examined import watch
 
 # A script of its own, so that workers of every kind can import it. It takes the number of workers,
 # the start method and where to write; the parent reads each worker's CPU clock from outside.
@@ -94,7 +100,6 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from PIL import Image
     from skimage import data
 
     folder = tmp_path_factory.mktemp("photos")
@@ -171,3 +176,24 @@ def test_waiting_for_a_core_is_counted_and_does_not_exceed_the_wait(photos: Path
         for record in batches:
             assert record["runqueue_ns"] is not None
             assert 0 <= record["runqueue_ns"] <= record["wall_ns"]
+
+
+@pytest.mark.full
+def test_a_diagnosis_tells_which_stages_a_pack_would_take_away(in_folder: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (400, 600, 3), np.uint8)
+    for number in range(12):
+        path = in_folder / "photos" / "abc"[number % 3] / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+
+    arguments = (in_folder / "photos", "--workers", 1, "--epochs", 10_000, "--slow-s", 0.002)
+    profile = watch("augmented.py", *arguments, budget_s=5.0)
+
+    repeats = {stage.stage: stage.deterministic for stage in profile.stages}
+    assert repeats["decode (Pillow)"] is repeats["shrunk"] is True
+    assert repeats["flipped"] is repeats["floats"] is False
+    assert {stage.where for stage in profile.stages if stage.stage == "hand-off"} == {"beside"}
+    assert profile.slowest[0].stage in repeats
+    measured = scenario_from(profile)
+    packed = AboutMeasured(profile=profile, base=measured).changed("pack").scenario()
+    assert forecast(packed).produce_s.median < forecast(measured).produce_s.median

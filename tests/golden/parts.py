@@ -51,11 +51,12 @@ def stage(
     *times_s: float,
     calls: float,
     deterministic: bool | None,
+    where: str = "worker",
 ) -> StageTime:
     wall_s, cpu_s, blocked_s, runqueue_s = times_s
     return StageTime(
         stage=name,
-        where="worker",
+        where=where,
         wall_s=wall_s,
         cpu_s=cpu_s,
         blocked_s=blocked_s,

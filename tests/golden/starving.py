@@ -20,12 +20,14 @@ from stoker.records.diagnosis import (
     VerdictCode,
 )
 from stoker.records.profile import (
+    CostTrend,
     End,
     Environment,
     HostTruth,
     LegCode,
     LoaderFacts,
     Profile,
+    SampleCost,
     Script,
 )
 from stoker.stats import Spread
@@ -198,7 +200,27 @@ def cpu_saturated() -> Diagnosis:
         stage("decode", 0.0489, 0.0467, 0.0, 0.0022, calls=1.0, deterministic=True),
         stage("RandomResizedCrop", 0.0162, 0.0158, 0.0, 0.0004, calls=1.0, deterministic=False),
         stage("collate", 0.000_31, 0.000_30, 0.0, 0.0, calls=0.125, deterministic=None),
+        stage(
+            "hand-off",
+            *(0.000_42, 0.000_38, 0.000_04, 0.0),
+            calls=0.125,
+            deterministic=None,
+            where="beside",
+        ),
     )
+    slowest = (
+        SampleCost(
+            index=4711,
+            wall_s=0.412,
+            cpu_s=0.39,
+            path="/data/imagenet/train/n02105855/n02105855_2933.JPEG",
+            size=15_443_000,
+            stage="decode",
+        ),
+        SampleCost(index=8, wall_s=0.171, cpu_s=0.169, stage="RandomResizedCrop"),
+        SampleCost(index=9, wall_s=0.071, cpu_s=0.070, stage="decode"),
+    )
+    trend = CostTrend(samples=1200, spread=1.61, median_s=0.0652, per_byte_s=2.4e-8)
     return Diagnosis(
         script=script,
         symptom=Symptom(host_cpu_busy_of_owned=0.99, device_busy_reported=0.61),
@@ -336,6 +358,8 @@ def cpu_saturated() -> Diagnosis:
                 batch_bytes=4_816_896,
             ),
             stages=stages,
+            slowest=slowest,
+            trend=trend,
             host=host,
             environment=environment,
         ),

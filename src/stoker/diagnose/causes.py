@@ -5,7 +5,7 @@ Rules are asked in order, the first that holds gives the verdict; each says what
 
 from __future__ import annotations
 
-from stoker.diagnose import deficit
+from stoker.diagnose import deficit, handover
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Finding, Judgement, Rule, row
 from stoker.diagnose.wording import cores, ms, percent
@@ -15,11 +15,6 @@ from stoker.records.profile import THREADS
 # Workers this busy hold all the cores they may use; the rest is what the training process and the
 # kernel take from a core that is said to be full.
 _FULL = 0.80
-# An item this quick and this small is made of calls, not of data: 4 KB are copied in 1 µs.
-_ITEM_S = 500e-6
-_ITEM_BYTES = 4096
-# A wait is a matter of computing when the CPU is in use for most of it, not of storage or a pause.
-_COMPUTING = 0.5
 # Stalls are waits: they make up most of what the loop takes beyond the step beside a busy loader.
 _WAITED = 0.5
 # A sample of so many times the usual cost, or a wait as long as so many steps, stalls a loop by
@@ -80,29 +75,6 @@ def _serial(facts: Facts) -> Judgement | None:
             "while loading and computing could go on side by side."
         ),
         evidence=tuple(evidence),
-    )
-
-
-def _per_item(facts: Facts) -> Judgement | None:
-    """Each item costs microseconds of Python, whatever its size."""
-    size, cpu = facts.sample_bytes, facts.load_cpu_s
-    if size is None or cpu is None or facts.loader.random_op is not None:
-        return None
-    each = cpu / facts.batch_size
-    if each > _ITEM_S or size > _ITEM_BYTES or cpu < _COMPUTING * facts.waits.median:
-        return None
-    against = f"{size:.0f} bytes each"
-    return Judgement(
-        code=VerdictCode.PER_ITEM_OVERHEAD,
-        sentence=(
-            f"Each of the {facts.batch_size} items of a batch costs {each * 1e6:.0f} µs of Python "
-            f"for {size:.0f} bytes: the cost is per item, not per byte, and workers would add the "
-            "hand-over to it."
-        ),
-        evidence=(
-            row("CPU time of an item", each, against, "L"),
-            row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R"),
-        ),
     )
 
 
@@ -219,7 +191,7 @@ def _unexplained(facts: Facts, finding: Finding) -> Judgement:
 
 
 _RULES: dict[Part, tuple[Rule, ...]] = {
-    Part.SERIAL: (deficit.amplified, _per_item, _serial),
+    Part.SERIAL: (deficit.amplified, handover.per_item, _serial),
     Part.RATE_DEFICIT: deficit.RULES,
     Part.TRANSFER: (_delivery,),
     Part.CONTENTION: (deficit.oversubscribed, _crowded),

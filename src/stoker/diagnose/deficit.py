@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from stoker.diagnose.deficit_rows import deficit_rows, scaling_row
 from stoker.diagnose.facts import Facts
+from stoker.diagnose.handover import (
+    handoff,
+    hinder_each_other,
+    per_item,
+    slower_than_fewer,
+    slower_than_none,
+)
 from stoker.diagnose.judgement import Judgement, Rule, row
 from stoker.diagnose.store import read_rows, reads_told, store_of
-from stoker.diagnose.wording import cores, ms, percent
-from stoker.records.diagnosis import Evidence, VerdictCode
+from stoker.diagnose.wording import cores, ms, percent, with_workers
+from stoker.records.diagnosis import VerdictCode
 from stoker.records.profile import Leg, LegCode
 from stoker.records.storage import StoreKind
 from stoker.stats import ratio
@@ -16,18 +24,11 @@ from stoker.stats import ratio
 _FULL = 0.80
 # A worker that is off its core for most of its time waits for something that is no core.
 _BLOCKED = 0.60
-# Waits for a store are in the making of samples, and most of it; what is below half of it may be
-# a first read, a lock, a page fault. A worker that nobody takes batches from waits outside of it.
-_WAITING = 0.50
 # Twice the workers give at least this much where workers are what lacks.
 _HELPS = 1.25
-# Without any worker a batch is made in this share of the time or less: workers stand in the way.
-_NO_WORKER_HELPS = 0.85
-# Hand-over alone at this share of the loader's period: the work is not what it waits for.
-_HAND_OVER = 0.60
 # A control group stopped in this share of its periods is held back by its quota.
 _THROTTLED = 0.10
-# Files that hold this many times a sample's bytes, read for each sample anew.
+# So many times a sample's bytes, read for each sample anew from files that hold others as well.
 _AMPLIFIED = 8.0
 # One native thread a worker that is this much faster: they stood in each other's way.
 _ONE_THREAD_GAIN = 1.15
@@ -39,86 +40,6 @@ _KINDS = {
     StoreKind.ONE_HEAD: "one-head",
     StoreKind.THROTTLED: "throttled",
 }
-
-
-def deficit_rows(facts: Facts) -> list[Evidence]:
-    """The loader's period against the step's, and the cores that its workers use."""
-    assert facts.produce is not None
-    rows = [
-        row(
-            "a batch from the loader while the step runs",
-            facts.produce,
-            f"C {ms(facts.contended)}",
-            "C",
-        )
-    ]
-    if facts.cores_busy is not None:
-        rows.append(
-            row(
-                "cores that the workers keep busy"
-                if facts.loader.watched is None
-                else "cores that this process keeps busy",
-                facts.cores_busy,
-                f"{cores(facts.cores_usable)} owned",
-                "L",
-                "cores",
-            )
-        )
-    return rows
-
-
-def scaling_row(facts: Facts, leg: Leg) -> Evidence:
-    """The loader's period with another worker count."""
-    assert facts.alone is not None
-    return row(
-        f"a batch with {leg.workers} workers",
-        leg.period,
-        f"L {ms(facts.alone.period)} with {facts.workers}",
-        f"L{leg.workers}",
-    )
-
-
-def handoff(facts: Facts) -> Judgement | None:
-    """Handing over costs as much as the whole loader, or fewer workers are faster."""
-    if facts.alone is None or facts.produce is None:
-        return None
-    fewer = facts.fastest_with_fewer
-    is_slower = (
-        fewer is not None
-        and fewer.period.median <= _NO_WORKER_HELPS * facts.alone.period.median
-        # more readers than a disk's head can serve are slower too: that is the store's
-        and (facts.waiting_share or 0.0) < _WAITING
-    )
-    is_floor = (
-        facts.null is not None
-        and facts.null.period.median >= _HAND_OVER * facts.alone.period.median
-    )
-    if not is_slower and not is_floor:
-        return None
-    rows = deficit_rows(facts)
-    if facts.null is not None:
-        rows.append(
-            row(
-                "handing over a batch without work in it",
-                facts.null.period,
-                f"L {ms(facts.alone.period)}",
-                "N",
-            )
-        )
-    text = "handing over an empty one takes almost as long"
-    if fewer is not None:
-        rows.append(scaling_row(facts, fewer))
-        if is_slower:
-            count = f"{fewer.workers} of them" if fewer.workers else "none at all"
-            text = f"with {count} it takes {ms(fewer.period)}"
-    return Judgement(
-        code=VerdictCode.HANDOFF_BOUND,
-        sentence=(
-            f"A batch takes {ms(facts.alone.period)} from {facts.workers} workers, but {text}: "
-            "the time goes into handing batches over, not into making them."
-        ),
-        evidence=tuple(rows),
-    )
 
 
 def allocation(facts: Facts) -> Judgement | None:
@@ -195,6 +116,13 @@ def saturated(facts: Facts) -> Judgement | None:
     rows += [
         scaling_row(facts, leg) for leg in facts.profile.scaling if leg.workers > facts.workers
     ]
+    fewer, hindered = facts.fastest_with_fewer, ""
+    if fewer is not None and hinder_each_other(facts, fewer):
+        rows.append(scaling_row(facts, fewer))
+        hindered = (
+            f" {with_workers(fewer.workers).capitalize()} a batch takes {ms(fewer.period)}: so "
+            "many stand in each other's way, too."
+        )
     random = facts.loader.random_share
     kind, unknown = None, ""
     if random is not None and random > 0.5 and not facts.is_random_apart:
@@ -225,7 +153,7 @@ def saturated(facts: Facts) -> Judgement | None:
         sentence=(
             f"The workers use all {cores(facts.cores_usable)} cores and make a batch in "
             f"{ms(facts.produce)}; the step takes {ms(facts.contended)}. "
-            f"{cores(facts.cores_needed)} cores would keep up." + what
+            f"{cores(facts.cores_needed)} cores would keep up.{what}{hindered}"
         ),
         evidence=tuple(rows),
     )
@@ -241,8 +169,8 @@ def amplified(facts: Facts) -> Judgement | None:
     return Judgement(
         code=VerdictCode.READ_AMPLIFICATION,
         sentence=(
-            f"For each sample a file of {read:.0f} times its size is read, and the same files are "
-            "read again for other samples: most of what is read and unpacked is thrown away."
+            f"For each sample {read:.0f} times its own bytes are read, from files that are read "
+            "again for other samples: most of what is read and unpacked is thrown away."
         ),
         evidence=tuple(rows),
     )
@@ -281,7 +209,7 @@ def storage(facts: Facts) -> Judgement | None:
     blocked = facts.blocked_share
     if blocked is None or blocked < _BLOCKED or facts.produce is None:
         return None
-    if (facts.waiting_share or 0.0) < _WAITING:
+    if not facts.is_waiting:
         return None
     rows = deficit_rows(facts)
     against = "0 when computing"
@@ -352,8 +280,11 @@ RULES: tuple[Rule, ...] = (
     amplified,
     oversubscribed,
     handoff,
+    per_item,
+    slower_than_none,
     allocation,
     saturated,
+    slower_than_fewer,
     storage,
     too_few,
 )

@@ -8,10 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stoker.records.profile import HostTruth, Leg, LegCode, LoaderFacts, Profile
+from stoker.records.profile import BESIDE, HostTruth, Leg, LegCode, LoaderFacts, Profile
 from stoker.stats import Spread, difference, ratio
 
 ZERO = Spread.exact(0.0)
+# Waits for a store are in the making of samples, and most of it; what is below half of it may be
+# a first read, a lock, a page fault. A worker that nobody takes batches from waits outside of it.
+_WAITING = 0.50
+# Of the work of known stages: a draw in code that takes no more leaves most of them apart.
+_LITTLE = 0.10
 # As the probe notes a side loader that broke.
 _WORKERS_FAILED = re.compile(r"a loader of [1-9]\d* workers failed: (.*)")
 
@@ -96,11 +101,16 @@ class Facts:
 
     @property
     def is_random_apart(self) -> bool:
-        """False where the data set's own `__getitem__` draws: what follows need not be random."""
-        operation = self.loader.random_op or ""
-        return operation.rpartition(".")[2] != "__getitem__" or any(
-            stage.deterministic is not None for stage in self.profile.stages
-        )
+        """False where the data set's own `__getitem__` draws and does much of the work itself.
+
+        What follows the draw need not be random, and only stages that it calls are told apart.
+        """
+        if (self.loader.random_op or "").rpartition(".")[2] != "__getitem__":
+            return True
+        stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
+        told = sum(stage.cpu_s for stage in stages if stage.deterministic is not None)
+        own = sum(stage.cpu_s for stage in stages if stage.stage.endswith(".__getitem__"))
+        return told > 0 and own <= _LITTLE * told
 
     @property
     def random_share(self) -> float | None:
@@ -164,6 +174,11 @@ class Facts:
         return max(0.0, 1 - serial.cpu_s.median / serial.period.median)
 
     @property
+    def is_waiting(self) -> bool:
+        """True where samples wait for something for most of the time in which they are made."""
+        return (self.waiting_share or 0.0) >= _WAITING
+
+    @property
     def waits_a_sample_s(self) -> float | None:
         """Seconds for which a sample is waited for while it is made; leg L."""
         if self.alone is None or self.blocked_share is None:
@@ -201,7 +216,7 @@ class Facts:
     @property
     def open_share(self) -> float:
         """Share of a sample's time that goes into opening files and archives."""
-        stages = self.profile.stages
+        stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
         whole = sum(stage.wall_s for stage in stages)
         opened = sum(stage.wall_s for stage in stages if stage.stage.startswith("open "))
         return opened / whole if whole else 0.0

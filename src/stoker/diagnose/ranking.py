@@ -44,6 +44,7 @@ _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
         FixCode.CACHE_RAM,
         FixCode.PACK,
         FixCode.DEVICE_AUGMENT,
+        FixCode.FEWER_WORKERS,
     ),
     VerdictCode.STORAGE_BOUND: (FixCode.SHARD, FixCode.CACHE_LOCAL),
     VerdictCode.CPU_ALLOCATION: (FixCode.RESTORE_AFFINITY, FixCode.CPU_ALLOCATION),

@@ -22,3 +22,8 @@ def percent(share: float) -> str:
 def cores(count: float) -> str:
     """Cores, or workers, with one digit unless whole."""
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
+
+
+def with_workers(count: int) -> str:
+    """Another number of workers than the script's: "with 4 of them", "without any"."""
+    return f"with {count} of them" if count else "without any"

@@ -260,13 +260,12 @@ class Conductor:
             batch = fetch()
         if self._training is None:
             self._epochs.batch(self._now())
-        self._count(track)
+        self._count(track, is_fetched=companion is None)
         self._last = track
         return batch
 
-    def _count(self, track: Track) -> None:
-        track.batches += 1
-        track.served += 1
+    def _count(self, track: Track, *, is_fetched: bool = False) -> None:
+        track.count(is_fetched=is_fetched)
         if self._training is None or track is self._training:
             self._new_batches += 1
 
@@ -322,7 +321,7 @@ class Conductor:
                 self._sidelines.begin_trial(window)
         workers = self._hooked.worker_pids(self._iterator) if window.leg == "R" else None
         if workers is not None and self._training is not None:
-            self._session.write("memory", **memory_of(workers), batches=self._training.batches)
+            self._session.write("memory", **memory_of(workers), batches=self._training.fetched)
         sampled = self._hooked.device() if window.leg == "P" else None
         self._gauges = Gauges(
             workers, samples_stack=window.leg == "P" and not self._in_background, device=sampled
@@ -386,7 +385,7 @@ class Conductor:
             track.is_open = False
             raise
         returned = self._now()
-        self._count(track)
+        self._count(track, is_fetched=True)
         self._in_background = threading.current_thread() is not threading.main_thread()
         boundary = self._epochs.batch(returned)
         if boundary is not None:

@@ -88,10 +88,15 @@ class Allocation(NamedTuple):
 
 def affinity(pid: int = 0) -> int | None:
     """CPUs that a process (0: this one) may run on; None when it is gone."""
+    return len(_cpus(pid)) or None
+
+
+def _cpus(pid: int) -> set[int]:
+    """The CPUs themselves; none when the process is gone."""
     try:
-        return len(os.sched_getaffinity(pid))
+        return os.sched_getaffinity(pid)
     except OSError:
-        return None
+        return set()
 
 
 def scheduler_cores(environ: Mapping[str, str] = os.environ) -> Scheduler | None:
@@ -218,9 +223,9 @@ def host_facts(
 ) -> dict[str, float | int | str | None]:
     """The fields of `records.profile.HostTruth` for this process, as plain JSON values.
 
-    `worker_pids` are living DataLoader workers: the narrowest mask among them is told. Throttling
-    counts from `before` on, or from the group's beginning without it; a directory named by
-    STOKER_CGROUP_ROOT has counters that stand still, so there totals count in any case.
+    `worker_pids` are living DataLoader workers: told is how many CPUs they may use together.
+    Throttling counts from `before` on, or from the group's beginning without it; a directory named
+    by STOKER_CGROUP_ROOT has counters that stand still, so there totals count in any case.
     """
     group = control_group(proc=proc, environ=environ)
     bounds = allocation(group, environ=environ)
@@ -237,9 +242,7 @@ def host_facts(
     return {
         "cores_owned": cores_owned(bounds),
         "affinity": bounds.affinity,
-        "worker_affinity": min(
-            (cpus for pid in worker_pids if (cpus := affinity(pid)) is not None), default=None
-        ),
+        "worker_affinity": len(set().union(*map(_cpus, worker_pids))) or None,
         "quota": bounds.quota,
         "scheduler": f"{scheduler.variable}={scheduler.cores:g}" if scheduler else None,
         "ranks": bounds.ranks,

@@ -30,6 +30,8 @@ WARMUP_S = 1.0
 UNKNOWN_STEPS = 1 << 30  # more than any window has
 # Twice the workers that give less than this much have met an end: of cores, slots or bandwidth.
 _STILL_HELPS = 1.25
+# Fewer that take this share of the time or less: then it is asked which stage has the rest.
+_FEWER_HELP = 0.85
 _MOST_DOUBLINGS = 8  # times the script's own workers
 WARMUP_STEPS = 8
 
@@ -193,6 +195,13 @@ class _Counts:
             self._drained(max(1, self._loop.workers // 2), until_s=self._budget_s)
             self._drained(0, until_s=self._budget_s)
 
+    def hindered(self) -> tuple[int, ...]:
+        """The fewer workers that are the fastest, where more of them stand in each other's way."""
+        own = self.periods[self._loop.workers]
+        fewer = [count for count in self.periods if count < self._loop.workers]
+        best = min(fewer, key=self.periods.__getitem__, default=None)
+        return (best,) if best is not None and self.periods[best] <= _FEWER_HELP * own else ()
+
     def none_in_any_case(self) -> None:
         """Without workers, for a moment at the least."""
         self._drained(0, until_s=self._budget_s, least_s=0.03 * self._budget_s)
@@ -299,8 +308,11 @@ def _tell_apart(loop: Loop, kept: _Kept, period: float, budget_s: float) -> _Cou
 
     if loop.workers and has_time():
         null = loop.drain("N", loop.workers, batches=4 * loop.depth + 20, limit_s=0.03 * budget_s)
-    if is_crowded(loop) and has_time():
-        loop.drain("T", loop.workers, batches=4 * loop.workers, limit_s=0.08 * budget_s)
+    if is_crowded(loop):
+        # In turn with leg L, which was drained a moment ago: the machine strikes both alike.
+        for what in ("T", "L", "T"):
+            if has_time():
+                loop.drain(what, loop.workers, batches=4 * loop.workers, limit_s=0.04 * budget_s)
     if mean(null) > alone / 2:
         counts.none_in_any_case()
     counts.more(until_s=min(budget_s, loop.elapsed_s() + APART_SHARE * budget_s))
@@ -312,10 +324,10 @@ def _once_each(loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s
     step = mean(kept.values["D"]) or period
     counts.more(until_s=budget_s)
     counts.fewer()
-    start_s = loop.start_s(loop.workers)
-    if loop.wants_stages and loop.elapsed_s() + start_s < (1 + ONCE_SHARE) * budget_s:
-        batches = count_for(period, WINDOW_S / 4, 2 * max(1, loop.workers))
-        loop.drain("S", loop.workers, batches=batches, limit_s=0.06 * budget_s)
+    for count in (loop.workers, *counts.hindered()) if loop.wants_stages else ():
+        if loop.elapsed_s() + loop.start_s(count) < (1 + ONCE_SHARE) * budget_s:
+            batches = count_for(period, WINDOW_S / 4, 2 * max(1, count))
+            loop.drain("S", count, batches=batches, limit_s=0.06 * budget_s)
     # where the host is inside the step; after the legs that the sampler could disturb
     yield Window("P", steps=count_for(step, 1.0, 8), limit_s=0.08 * budget_s)
 

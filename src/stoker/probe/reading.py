@@ -15,11 +15,11 @@ from stoker.probe.device_reading import read_device
 from stoker.probe.epoch_reading import epoch_means, read_epochs, real_step, whole_epochs
 from stoker.probe.leg_reading import Steps, drains
 from stoker.probe.rank_reading import loader_cores, read_ranks
-from stoker.probe.session import read_lines
-from stoker.probe.stage_lines import stage_lines
+from stoker.probe.stage_lines import stage_lines, worker_lines
 from stoker.probe.stage_reading import (
     cost_trend,
     read_amplification,
+    read_scaling,
     read_stages,
     slowest_samples,
 )
@@ -53,14 +53,10 @@ def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) ->
     """What this process owns; `others` train beside it, which is nobody else's doing."""
     host = dict(trainer.last("host") or facts)
     host.pop("kind", None)
-    masks = [
-        line["affinity"]
-        for file in folder.glob("worker-*.jsonl")
-        for line in read_lines(file)[0]
-        if line["kind"] == "worker"
-    ]
-    if masks:
-        host["worker_affinity"] = min(masks)
+    if masks := _worker_masks(trainer, folder):
+        # Workers that are bound to one core each have as many as there are, of other numbers of
+        # them as well: a mask that is the same for all does not grow with them.
+        host["worker_affinity"] = len(set().union(*masks))
     cores = [w["job_cores"] for w in trainer.of("window") if w["job_cores"] is not None]
     if cores:
         host["busy_of_owned"] = min(1.0, statistics.fmean(cores) / host["cores_owned"])
@@ -78,6 +74,24 @@ def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) ->
         depth = loader["workers"] * (loader["prefetch_factor"] or 2)
         host["shm_needed_bytes"] = batch["bytes"] * depth
     return msgspec.convert(host, HostTruth)
+
+
+def _worker_masks(trainer: Trainer, folder: Path) -> list[list[int]]:
+    """The CPUs that each worker was bound to."""
+    lines = worker_lines(folder, trainer.pid)
+    return [line["cpus"] for line in lines if line["kind"] == "worker"]
+
+
+def _worker_notes(trainer: Trainer, folder: Path, timed: Iterable[Line]) -> list[str]:
+    """What workers say of themselves that no number tells."""
+    notes = [note for line in timed for note in line.get("notes", ())]
+    masks = _worker_masks(trainer, folder)
+    each, together = min(map(len, masks), default=0), len(set().union(*masks))
+    if each < together:
+        notes.append(
+            f"workers are bound to cores of their own: {each} of {together} is all that one has"
+        )
+    return notes
 
 
 def _start_method(trainer: Trainer, loader: Line) -> str | None:
@@ -162,6 +176,8 @@ def read_profile(
         raise ValueError("no training loop in the session")
     trainer = trainers[0]
     steps = Steps(trainer)
+    all_timed = stage_lines(folder, trainer.pid)
+    timed = [line for line in all_timed if line["workers"] == steps.workers]
     waits = steps.of("R", lambda w: w["wait"])
     real = steps.periods("R")
     # Epochs of one batch have no step between two batches of their own: the epoch is the step.
@@ -198,7 +214,7 @@ def read_profile(
     mean_device = statistics.fmean(device) if device else None  # of a batch
     own = [w["own_s"] for w in steps.windows if w["leg"] == "R"]
     watched = sum(sum(w["wait"]) + sum(w["compute"]) for w in steps.windows if w["leg"] == "R")
-    notes = tuple(dict.fromkeys(trainer.notes))
+    notes = tuple(dict.fromkeys([*trainer.notes, *_worker_notes(trainer, folder, timed)]))
     if not steps.is_warm:
         notes += ("no step after the warm-up was seen: the times are those of the first steps",)
     warm = sum(len(w["wait"]) for w in steps.windows if w["leg"] == "W") + discard
@@ -235,7 +251,7 @@ def read_profile(
             batch_objects=int(batch.get("objects", 0)),
             samples=loader_line["samples"],
             read_amplification=read_amplification(
-                stage_lines(folder), batch.get("bytes", 0) / max(1, batch.get("samples") or 1)
+                timed, batch.get("bytes", 0) / max(1, batch.get("samples") or 1)
             ),
             native_threads=(trainer.last("drain") or {}).get("threads"),
             **_twin(trainer),
@@ -245,9 +261,10 @@ def read_profile(
         candidates=read_candidates(trainer, steps),
         inside=_inside(trainer),
         memory=_memory(trainer),
-        stages=read_stages(stage_lines(folder)),
-        slowest=slowest_samples(stage_lines(folder)),
-        trend=cost_trend(stage_lines(folder)),
+        stages=read_stages(timed, (trainer.last("repeats") or {}).get("stages")),
+        stage_scaling=read_scaling(all_timed, steps.workers),
+        slowest=slowest_samples(timed),
+        trend=cost_trend(timed),
         reads=_reads(trainer, needed_per_s=batch_size / mean_device if mean_device else None),
         host=_host(trainer, trainers[1:], folder, host_facts),
         device=read_device(trainer.of("device")),

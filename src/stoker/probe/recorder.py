@@ -6,8 +6,8 @@ Standard library only; assigns to nothing but itself.
 
 from __future__ import annotations
 
+import itertools
 import operator
-import os
 import random
 import threading
 import time
@@ -16,6 +16,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal
 
+from stoker.probe.kernel_counts import BytesRead, RunQueue
 from stoker.spans import Clock, SystemClock
 
 Where = Literal["worker", "main"]
@@ -40,7 +41,7 @@ class _State:
     """What one thread is doing: its open stages, its sums, its open sample."""
 
     __slots__ = (
-        *("ceiling", "ended_ns", "file", "has_sample", "offered", "queue"),
+        *("bytes_read", "ceiling", "ended_ns", "file", "has_sample", "offered", "queue"),
         *("samples", "slowest", "stack", "sums"),
     )
 
@@ -54,7 +55,8 @@ class _State:
         self.offered = 0  # samples of this batch that could have been kept
         self.slowest: list[Any] | None = None
         self.ended_ns: int | None = None
-        self.queue: _RunQueue | None = None
+        self.queue: RunQueue | None = None
+        self.bytes_read: BytesRead | None = None
 
 
 class _Thread(threading.local):
@@ -147,13 +149,15 @@ class StageRecorder:
                 return timed(holder, *index)
             outer = state.stack[-1]
             wall, cpu, *_ = outer
+            before = [sums[1] for sums in state.sums.values()]
             state.has_sample, state.file = True, None
             try:
                 made = timed(holder, *index)
             finally:
                 state.has_sample = False
             # What the call has added to the stage around it is its whole time.
-            self._keep_sample(state, index[0] if index else None, outer[0] - wall, outer[1] - cpu)
+            spent = outer[0] - wall, outer[1] - cpu
+            self._keep_sample(state, index[0] if index else None, spent, before)
             return made
 
         call.__stoker_timed__ = True  # type: ignore[attr-defined]
@@ -184,9 +188,11 @@ class StageRecorder:
         if state.stack:  # a loader inside a loader: one batch of the outer one
             return function(*arguments)
         state.ceiling = MOST_CALLS_A_SAMPLE * max(1, samples)
-        if state.queue is None:
-            state.queue = _RunQueue()
+        if state.queue is None or state.bytes_read is None:
+            state.queue, state.bytes_read = RunQueue(), BytesRead()
         waited = state.queue.waited_ns()
+        # Of the whole process: some libraries read with threads of their own.
+        read = state.bytes_read.now()
         state.stack.append(_STAGE.copy())
         cpu, began = self._cpu_ns(), self._wall_ns()
         has_batch = False
@@ -198,6 +204,7 @@ class StageRecorder:
             cpu, ended = self._cpu_ns() - cpu, self._wall_ns()
             inside = state.stack.pop()
             wall = ended - began
+            read_bytes = state.bytes_read.since(read)
             state.sums["fetch"] = [1, wall - inside[0], cpu - inside[1]]
             record = self.flush()
             if has_batch:
@@ -208,6 +215,7 @@ class StageRecorder:
                     "wall_ns": wall,
                     "cpu_ns": cpu,
                     "runqueue_ns": _difference(now_waited, waited),
+                    "read_bytes": read_bytes,
                     "gap_ns": gap,
                     "process_cpu_ns": self._process_cpu_ns(),
                 }
@@ -218,9 +226,9 @@ class StageRecorder:
         """What this thread has summed up since the last flush, and forget it.
 
         `stages`: name -> [calls, exclusive wall ns, exclusive CPU ns]; `aside`: the same of other
-        threads; `records`: [slot, index, wall ns, CPU ns, path, bytes] of single samples, where a
-        slot from 0 on replaces what it held before, and slot -1 is the batch's slowest sample;
-        `own_ns`: what timing itself took.
+        threads; `records`: [slot, index, wall ns, CPU ns, path, bytes, stage that took the most] of
+        single samples, where a slot from 0 on replaces what it held before, and slot -1 is the
+        batch's slowest sample; `own_ns`: what timing itself took.
         """
         state = self._thread.state
         stages, state.sums = state.sums, {}
@@ -258,6 +266,11 @@ class StageRecorder:
     def note(self, text: str) -> None:
         """Say something with the next record."""
         self._notes.append(text)
+
+    def give_notes(self) -> None:
+        """Give out what was said so far: without a fetcher no batch will ever take it along."""
+        if self._notes:
+            self._give(self.flush())
 
     def on_off(self, callback: Callable[[str], None]) -> None:
         """Call back with a stage that is no longer timed."""
@@ -311,8 +324,14 @@ class StageRecorder:
         )
         self._on_off(stage)
 
-    def _keep_sample(self, state: _State, index: Any, wall: int, cpu: int) -> None:
-        """Reservoir sampling, so that what was written so far is always a fair choice."""
+    def _keep_sample(
+        self, state: _State, index: Any, spent: tuple[int, int], before: list[int]
+    ) -> None:
+        """Reservoir sampling, so that what was written so far is always a fair choice.
+
+        `spent`: wall and CPU ns; `before`: the stages' wall ns when the sample began.
+        """
+        wall, cpu = spent
         is_slowest = state.slowest is None or wall > state.slowest[2]
         if state.offered < _RECORDS_A_BATCH:
             state.offered += 1
@@ -323,7 +342,8 @@ class StageRecorder:
         if slot >= _RESERVOIR and not is_slowest:
             return
         path, size = state.file or (None, None)
-        record = [slot, _plain_index(index), wall, cpu, path, size]
+        stage = _dearest(state.sums, before)
+        record = [slot, _plain_index(index), wall, cpu, path, size, stage]
         if slot < _RESERVOIR:
             state.samples.append(record)
         if is_slowest:
@@ -341,29 +361,11 @@ class StageRecorder:
             self._sink = lambda _: None  # a full disk must not end the user's run
 
 
-class _RunQueue:
-    """How long the thread that made it has waited for a core, from an open file: 2 µs a reading."""
-
-    def __init__(self) -> None:
-        try:
-            self._file: int | None = os.open(
-                "/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC
-            )
-        except OSError:
-            self._file = None
-
-    def waited_ns(self) -> int | None:
-        """None where the kernel does not count it."""
-        if self._file is None:
-            return None
-        try:
-            return int(os.pread(self._file, 64, 0).split()[1])
-        except (OSError, IndexError, ValueError):
-            return None
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
+def _dearest(sums: dict[str, list[int]], before: list[int]) -> str | None:
+    """The stage that took the most since then; those that are new come last in the sums."""
+    earlier = itertools.chain(before, itertools.repeat(0))
+    spent = [(total[1] - was, name) for (name, total), was in zip(sums.items(), earlier)]  # noqa: B905 - endless
+    return max(spent)[1] if spent else None
 
 
 def _difference(after: int | None, before: int | None) -> int | None:

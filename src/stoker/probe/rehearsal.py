@@ -6,6 +6,7 @@ Torch objects are used as the hooks hand them over; nothing is imported but the 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ from stoker.probe.side_loader import (
 )
 from stoker.probe.snapshot import size_of
 from stoker.probe.stage_lines import opened_files, stage_lines, waiting_share
+from stoker.probe.stage_twin import examine_stages
 from stoker.probe.storage.leg import Plan, measure_reads
 from stoker.split import find_cut
 
@@ -39,6 +41,7 @@ from stoker.split import find_cut
 _LEAP = 5_000
 _READS_S = 3.0  # for leg Q: cold, warm, and up to eight readers
 _CUT_S = 0.5  # for where the transforms can be cut
+_STAGES_S = 2.0  # for which stages give the same each time
 _AHEAD = 2  # batches a worker is ahead of what was taken
 
 _DUTIES = {"S": "stages", "T": "one-thread"}
@@ -85,6 +88,8 @@ class Rehearsal:
             if what == "T":
                 return []  # native threads are kept to one in a process, not in a thread
             if what == "S":
+                if workers != self._workers:
+                    return []  # their number makes no difference to what follows
                 workers = 0  # sample after sample, here: threads would wait for one another
         with kept_random_state(), self._stages_here(what, workers):
             side, is_kept = self._side(what, workers)
@@ -178,8 +183,8 @@ class Rehearsal:
 
     def _write_stages(self, record: dict[str, Any]) -> None:
         # Threads are the workers of a loader that has them, whichever thread was watched.
-        where = "worker" if threads_of(self._loader) else record["where"]
-        self._session.write("stages", **{**record, "where": where})
+        where, count = ("worker", self._workers) if threads_of(self._loader) else ("main", 0)
+        self._session.write("stages", **{**record, "where": where, "workers": count})
 
     def once(self, limit_s: float) -> None:
         """What is learned from single samples, in this process: twin runs and the collation.
@@ -187,7 +192,7 @@ class Rehearsal:
         Comes last: files that the data set opens lazily are opened here, and no worker may be
         forked after that.
         """
-        dataset = self._loader.dataset
+        dataset, found = self._loader.dataset, None
         if self._loader._dataset_kind == 0 and hasattr(dataset, "__getitem__"):
             with kept_random_state():
                 indices = self._some_indices()
@@ -199,10 +204,18 @@ class Rehearsal:
                         "twin", **found, **told, **self._collation(dataset, indices)
                     )
         self._read_files(min(_READS_S, 0.4 * limit_s))
+        if found is not None:
+            with kept_random_state():
+                repeats = examine_stages(dataset, indices, min(_STAGES_S, 0.3 * limit_s))
+            self._session.write("repeats", stages=repeats)
 
     def _read_files(self, seconds: float) -> None:
         """Leg Q: raw reads of the files from which the samples of leg S came."""
-        lines = list(stage_lines(self._session.folder))
+        lines = [
+            line
+            for line in stage_lines(self._session.folder, os.getpid())
+            if line["workers"] == self._workers
+        ]
         files = opened_files(lines)
         if files:
             found = measure_reads(
@@ -274,6 +287,7 @@ class Rehearsal:
                 loader,
                 self._session,
                 workers=worker_count(loader) if is_own else workers,
+                asked=workers,
                 start=self._start(loader),
                 duty=_DUTIES.get(what, ""),
                 in_line=what == "S" and not workers and bool(threads_of(loader)),

@@ -157,11 +157,12 @@ class SideLoader:
         workers: int,
         start: int = 0,
         duty: str = "",
+        asked: int | None = None,
         beside: Sequence[SideLoader] = (),
         in_line: bool = False,
         verdicts: dict[int, Any] | None = None,
     ) -> None:
-        """`duty`: what workers do beside, see `WorkerStart`. `in_line`: no workers of any kind.
+        """`duty` and `asked`: see `WorkerStart`. `in_line`: no workers of any kind.
 
         `verdicts`: what loaders that find out how they make samples have found out, by their ids.
         Each of `beside` gives a batch for every batch of this one, before it.
@@ -173,7 +174,12 @@ class SideLoader:
         self.taken = 0
         self.is_empty = True  # nothing lies ready in the queue
         self._depth = workers * int(loader.prefetch_factor or 2)
-        starter = WorkerStart(loader.worker_init_fn, session.folder, duty=duty)
+        starter = WorkerStart(
+            loader.worker_init_fn,
+            session.folder,
+            duty=duty,
+            asked=workers if asked is None else asked,
+        )
         self._loader = self._twin(loader, starter, workers, start)
         if verdicts is not None and workers >= 2 and hasattr(loader, "_verdict_with"):
             # Found out once for all numbers: it takes some batches, and is to be the same for all.

@@ -1,4 +1,4 @@
-"""What the workers of leg S wrote, read back: times of stages, single samples, opened files."""
+"""What workers wrote, read back: times of stages (leg S), single samples, opened files."""
 
 from __future__ import annotations
 
@@ -12,24 +12,33 @@ from stoker.probe.storage.leg import OpenedFile
 Line = dict[str, Any]
 
 
-def stage_lines(folder: Path) -> Iterator[Line]:
-    """All records of stages in a session, of workers and of training processes."""
-    for pattern in ("worker-*.jsonl", "trainer-*.jsonl"):
-        for file in sorted(folder.glob(pattern)):
-            yield from (line for line in read_lines(file)[0] if line["kind"] == "stages")
+def worker_lines(folder: Path, trainer: int) -> Iterator[Line]:
+    """All that the workers of one training process wrote in a session."""
+    for file in sorted(folder.glob("worker-*.jsonl")):
+        lines, _ = read_lines(file)
+        if lines and lines[0].get("trainer") == trainer:
+            yield from lines
+
+
+def stage_lines(folder: Path, trainer: int) -> list[Line]:
+    """All records of stages of one training process, its workers' among them."""
+    own = folder / f"trainer-{trainer}.jsonl"
+    lines = [*worker_lines(folder, trainer), *(read_lines(own)[0] if own.exists() else ())]
+    return [line for line in lines if line["kind"] == "stages"]
 
 
 def samples_of(lines: Iterable[Line]) -> list[Line]:
-    """Single samples: index, wall_s, cpu_s, path and size, each at most once."""
+    """Single samples: index, wall_s, cpu_s, path, size and dearest stage, each at most once."""
     found: dict[tuple[Any, ...], Line] = {}
     for line in lines:
-        for _slot, index, wall_ns, cpu_ns, path, size in line["records"]:
+        for _slot, index, wall_ns, cpu_ns, path, size, stage in line["records"]:
             found[(index, wall_ns)] = {
                 "index": index,
                 "wall_s": wall_ns / 1e9,
                 "cpu_s": cpu_ns / 1e9,
                 "path": path,
                 "size": size,
+                "stage": stage,
             }
     return list(found.values())
 

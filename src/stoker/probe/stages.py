@@ -8,16 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from stoker.probe.hooks.dataset import time_dataset
 from stoker.probe.hooks.early import EarlyBound
 from stoker.probe.hooks.fetchers import instrument_fetcher
+from stoker.probe.hooks.files import Recording
 from stoker.probe.hooks.libraries import time_libraries
-from stoker.probe.hooks.patches import Patches
+from stoker.probe.hooks.patches import Patches, Timing
 from stoker.probe.recorder import Sink, StageRecorder, Where
 
-__all__ = ["Restore", "Sink", "StageRecorder", "Where", "install", "split_waiting"]
+__all__ = [
+    *("Restore", "Sink", "StageRecorder", "StageTiming", "Where"),
+    *("install", "patch_stages", "split_waiting"),
+]
 
 
 class Restore:
@@ -55,20 +59,30 @@ def install(dataset: Any, sink: Sink, *, where: Where) -> Restore:
     recorder.learn_cost()
     patches = Patches(recorder)
     recorder.on_off(patches.undo_stage)
-    early = EarlyBound(patches)
-    undo_imports = time_libraries(recorder, patches, early)
-    time_dataset(dataset, patches, early)
+    restore = patch_stages(dataset, recorder, patches)
     instrument_fetcher(dataset, recorder, patches)
+    recorder.give_notes()
+    if where == "main":
+        # A worker that is forked later times itself; what it inherits of ours would count twice.
+        os.register_at_fork(after_in_child=restore)
+    return restore
+
+
+class StageTiming(Timing, Recording, Protocol):
+    """What stands around every stage, and is told of opened files."""
+
+
+def patch_stages(dataset: Any, timing: StageTiming, patches: Patches) -> Restore:
+    """Have `timing` stand around the stages of a sample: the data set's own and libraries'."""
+    early = EarlyBound(patches)
+    undo_imports = time_libraries(timing, patches, early)
+    time_dataset(dataset, patches, early)
 
     def undo() -> None:
         undo_imports()
         patches.undo()
 
-    restore = Restore(undo)
-    if where == "main":
-        # A worker that is forked later times itself; what it inherits of ours would count twice.
-        os.register_at_fork(after_in_child=restore)
-    return restore
+    return Restore(undo)
 
 
 def split_waiting(stages: dict[str, list[int]], runqueue_ns: int) -> dict[str, tuple[float, float]]:

@@ -20,9 +20,16 @@ class Track:
         self.length: int | None = facts["batches"]
         self.workers: int = facts["workers"]
         self.batches = 0  # handed out in all
+        self.fetched = 0  # of them, those that it made itself; the others were kept or on trial
         self.served = 0  # handed out in this epoch
         self.is_open = False  # in the midst of an epoch, or left in one
         self.learns = True  # False once fetched with gradients off: a validation loader
+
+    def count(self, *, is_fetched: bool) -> None:
+        """One more batch was handed out."""
+        self.batches += 1
+        self.served += 1
+        self.fetched += is_fetched
 
     def is_like(self, other: Track) -> bool:
         """True when the two differ in nothing but how much they hold."""

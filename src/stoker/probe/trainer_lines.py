@@ -19,8 +19,9 @@ _AHEAD_SHARE = 0.75
 class Trainer:
     """The lines of one examined process, those about its last training loader."""
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(self, lines: Iterable[Line], *, pid: int = 0) -> None:
         lines = list(lines)
+        self.pid = pid
         begun = [n for n, line in enumerate(lines) if line["kind"] == "training-loader"]
         # What was measured of a loader that turned out not to be the one is not mixed in.
         self.lines = _with_one_worker(lines[begun[-1] :]) if begun else lines
@@ -79,7 +80,9 @@ def _works_ahead(lines: list[Line]) -> bool:
 def read_trainers(folder: Path) -> list[Trainer]:
     """The processes in which a training loop was seen: by rank, the longest watched first."""
     files = sorted(folder.glob("trainer-*.jsonl"))
-    trainers = [Trainer(read_lines(file)[0]) for file in files]
+    trainers = [
+        Trainer(read_lines(file)[0], pid=int(file.stem.removeprefix("trainer-"))) for file in files
+    ]
     return sorted(
         (t for t in trainers if t.has_loop),
         key=lambda trainer: (trainer.rank, -len(trainer.of("window"))),

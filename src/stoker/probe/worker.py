@@ -19,15 +19,17 @@ class WorkerStart:
     """Runs the script's own function first, then notes what this worker owns.
 
     `duty`: "stages" times every batch stage by stage, "one-thread" keeps native libraries to one
-    thread, "" does nothing beside.
+    thread, "" does nothing beside. `asked`: the number of workers that the leg is about.
     """
 
     def __init__(
-        self, own: Callable[[int], object] | None, folder: Path, *, duty: str = ""
+        self, own: Callable[[int], object] | None, folder: Path, *, duty: str = "", asked: int = 0
     ) -> None:
         self._own = own
         self._folder = folder
         self._duty = duty
+        self._asked = asked
+        self._trainer = os.getpid()  # a fork server stands between it and its workers
 
     def __call__(self, worker_id: int) -> None:
         """Called by torch in the worker, before its first batch."""
@@ -39,8 +41,8 @@ class WorkerStart:
                 "kind": "worker",
                 "worker": worker_id,
                 "pid": os.getpid(),
-                "parent": os.getppid(),
-                "affinity": len(os.sched_getaffinity(0)),
+                "trainer": self._trainer,
+                "cpus": sorted(os.sched_getaffinity(0)),
             }
         )
         if self._duty == "stages":
@@ -48,13 +50,12 @@ class WorkerStart:
         elif self._duty == "one-thread":
             self._use_one_thread()
 
-    @staticmethod
-    def _time_stages(lines: LineFile) -> None:
+    def _time_stages(self, lines: LineFile) -> None:
         """Have every batch of this worker written down stage by stage."""
         info = sys.modules["torch.utils.data"].get_worker_info()
 
         def sink(record: dict[str, Any]) -> None:
-            lines.write({"kind": "stages", **record})
+            lines.write({"kind": "stages", "workers": self._asked, **record})
 
         stages.install(info.dataset, sink, where="worker")
 

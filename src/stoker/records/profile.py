@@ -18,6 +18,8 @@ SCHEMA = "stoker.profile/1"
 THREADS = "threads"
 # In place of a data set: a stoker.Loader reads packs and folders itself.
 OWN_LOADER = "stoker.Loader"
+# Where a stage is that a worker's other threads go through, as the hand-off is.
+BESIDE = "beside"
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,10 +182,15 @@ class CandidateTrial(_Record, frozen=True, kw_only=True):
 
 
 class StageTime(_Record, frozen=True, kw_only=True):
-    """One stage of loading, per sample: exclusive wall, CPU, run-queue and blocked time."""
+    """One stage of loading, per sample: exclusive wall, CPU, run-queue and blocked time.
+
+    `where`: in the "worker", in the "main" process, or BESIDE the making of samples.
+    `deterministic`: it gives the same under any random seed, so that it could be stored; None where
+    that is not known.
+    """
 
     stage: str
-    where: str  # "worker" | "main"
+    where: str
     wall_s: float
     cpu_s: float
     blocked_s: float
@@ -192,14 +199,25 @@ class StageTime(_Record, frozen=True, kw_only=True):
     deterministic: bool | None = None
 
 
+class StageScaling(_Record, frozen=True, kw_only=True):
+    """The stages with another number of workers than the script's, where those are faster."""
+
+    workers: int
+    stages: tuple[StageTime, ...]
+
+
 class SampleCost(_Record, frozen=True, kw_only=True):
-    """What one sample cost; `path` and `size` of the file that it came from, if it was one."""
+    """What one sample cost; `path` and `size` of the file that it came from, if it was one.
+
+    `stage`: the one that took the most of it.
+    """
 
     index: int | str | None
     wall_s: float
     cpu_s: float
     path: str | None = None
     size: int | None = None
+    stage: str | None = None
 
 
 class CostTrend(_Record, frozen=True, kw_only=True):
@@ -236,7 +254,7 @@ class HostTruth(_Record, frozen=True, kw_only=True):
 
     cores_owned: float
     affinity: int
-    worker_affinity: int | None = None
+    worker_affinity: int | None = None  # CPUs that the loader's workers may use together
     quota: float | None = None
     scheduler: str | None = None
     ranks: int = 1
@@ -336,6 +354,7 @@ class Profile(_Record, frozen=True, kw_only=True):
     inside: StepInside | None = None
     memory: MemoryGrowth | None = None
     stages: tuple[StageTime, ...] = ()
+    stage_scaling: StageScaling | None = None
     slowest: tuple[SampleCost, ...] = ()
     trend: CostTrend | None = None
     reads: ReadCost | None = None

@@ -53,6 +53,17 @@ class StageLine(msgspec.Struct, frozen=True, kw_only=True):
     repeats: str
 
 
+class SampleLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample that costs more than usual; what isn't known is empty."""
+
+    sample: str
+    time: str
+    times: str  # the usual cost
+    stage: str  # that took the most of it
+    file: str
+    size: str
+
+
 class LegLine(msgspec.Struct, frozen=True, kw_only=True):
     """One leg as it was measured."""
 
@@ -141,6 +152,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     host_remarks: tuple[str, ...]
     stages: tuple[StageLine, ...]
+    samples: tuple[SampleLine, ...]
+    sample_remarks: tuple[str, ...]
     fixes: tuple[FixCard, ...]
     no_fix: str
     donts: tuple[DontLine, ...]

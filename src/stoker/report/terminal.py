@@ -80,6 +80,8 @@ def _sections(view: View, canvas: Canvas) -> Iterator[RenderableType]:
     yield from _headed("Host", [Text(view.host), *(Text(row) for row in view.host_remarks)])
     if view.stages:
         yield from _headed("Stages of loading, per sample", [_stages(view)])
+    if view.sample_remarks:
+        yield from _headed("Dearest samples", _samples(view))
     yield from _fixes(view)
     if view.trials is not None:
         yield from _headed("Tried", _trials(view.trials))
@@ -200,6 +202,21 @@ def _stages(view: View) -> Table:
             Text(row.repeats, style="dim"),
         )
     return table
+
+
+def _samples(view: View) -> Iterator[RenderableType]:
+    if view.samples:
+        table = _table()
+        table.add_column("sample")
+        table.add_column("wall", justify="right", no_wrap=True)
+        table.add_column("usual", justify="right", no_wrap=True)
+        table.add_column("most of it in")
+        table.add_column("file", ratio=1, overflow="fold")
+        table.add_column("size", justify="right", no_wrap=True)
+        for row in view.samples:
+            table.add_row(row.sample, row.time, row.times, row.stage, row.file, row.size)
+        yield table
+    yield from (Text(remark) for remark in view.sample_remarks)
 
 
 def _fixes(view: View) -> Iterator[RenderableType]:

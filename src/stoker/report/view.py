@@ -12,7 +12,16 @@ from typing import TypeGuard
 from stoker.errors import EXIT_INTERRUPTED
 from stoker.records.diagnosis import Diagnosis, Evidence
 from stoker.records.profile import End, Leg, LegCode, Profile, StageTime
-from stoker.report import account, advice, capacity, numbers, surroundings, trials, wording
+from stoker.report import (
+    account,
+    advice,
+    capacity,
+    numbers,
+    samples,
+    surroundings,
+    trials,
+    wording,
+)
 from stoker.report.plain import line
 from stoker.report.shape import EvidenceLine, LegLine, StageLine, View
 from stoker.stats import Spread
@@ -37,6 +46,8 @@ def view(diagnosis: Diagnosis) -> View:
         host=surroundings.cores(diagnosis.host),
         host_remarks=surroundings.host_remarks(diagnosis.host),
         stages=tuple(_stage(row) for row in diagnosis.stages),
+        samples=samples.dearest(diagnosis.profile),
+        sample_remarks=samples.remarks(diagnosis.profile),
         fixes=tuple(advice.card(rank, fix) for rank, fix in enumerate(diagnosis.fixes, 1)),
         no_fix=advice.no_fix(diagnosis),
         donts=tuple(advice.dont(row) for row in diagnosis.dont),

@@ -398,6 +398,26 @@ def test_what_breaks_in_the_probe_ends_the_measuring_and_keeps_what_was_seen(
     assert "a mistake of ours" in lines(folder, "note")[0]["text"]
 
 
+def test_memory_is_told_beside_the_batches_that_the_loader_itself_made(
+    script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []  # whenever the workers are looked at: for each R window, and at the end
+
+    def worker_pids(_: Any) -> list[int]:
+        made.append(len(script.fetched))
+        return []
+
+    monkeypatch.setattr(script.library, "worker_pids", worker_pids)
+    train = script.loader(batches=10_000)
+    with pytest.raises(StokerStop):
+        for _ in script.epoch(train):
+            script.step()
+
+    assert [line["batches"] for line in lines(folder, "memory")] == made[:-1]
+    assert len(made) > 2
+    assert train.batches > len(script.fetched)  # the others were kept ones
+
+
 def test_a_script_that_ends_by_itself_leaves_its_last_window(script: Script, folder: Path) -> None:
     train = script.loader(batches=7)
     for _ in script.epoch(train):

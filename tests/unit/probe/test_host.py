@@ -209,6 +209,22 @@ def test_facts_fill_the_record_and_are_plain_json(tmp_path: Path) -> None:
     assert truth.memory_available_bytes == 734_003_200 - 520_093_696
 
 
+def test_workers_may_use_together_what_each_of_them_may() -> None:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    workers = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        for number, worker in enumerate(workers):
+            os.sched_setaffinity(worker.pid, {cpus[number % len(cpus)]})
+        pids = [worker.pid for worker in workers]
+        assert host_facts(worker_pids=pids)["worker_affinity"] == len(cpus)
+        assert host_facts(worker_pids=pids[:1])["worker_affinity"] == 1
+        assert host_facts(worker_pids=[])["worker_affinity"] is None
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
 def test_throttling_of_a_real_group_counts_from_the_first_reading(tmp_path: Path) -> None:
     proc, group = tmp_path / "proc", tmp_path / "cg"
     (proc / "self").mkdir(parents=True)

@@ -229,3 +229,20 @@ def test_workers_that_take_long_to_start_are_not_started_beyond_the_time() -> No
     assert slow.now < 1.5 * 5.0
     assert not [w for w in slow.windows if w.leg == "V"]
     assert {what for what, _ in quick.drained} == {"L", "N", "S"}
+
+
+def test_one_native_thread_a_worker_is_tried_in_turn_with_the_loader_as_it_is() -> None:
+    loop = FakeLoop(workers=2, step_s=0.05, load_s=lambda _: 0.06)
+    loop.native_threads = 40
+    conduct(loop)
+    order = [what for what, workers in loop.drained if what in "LT" and workers == 2]
+    assert order[:4] == ["L", "T", "L", "T"]
+
+
+def test_stages_are_timed_with_fewer_workers_too_where_those_are_faster() -> None:
+    crowded = FakeLoop(workers=4, step_s=0.01, load_s=lambda workers: 0.02 * (workers or 50))
+    conduct(crowded)
+    assert [workers for what, workers in crowded.drained if what == "S"] == [4, 2]
+    helped = FakeLoop(workers=4, step_s=0.01, load_s=lambda workers: 0.2 / max(1, workers))
+    conduct(helped)
+    assert [workers for what, workers in helped.drained if what == "S"] == [4]

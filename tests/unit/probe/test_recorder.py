@@ -118,12 +118,38 @@ def test_the_outermost_call_of_a_data_set_is_the_sample() -> None:
     outer = bench.recorder.timed_sample("Outer.__getitem__", lambda held, index: inner(held, index))
     record = bench.fetch(lambda: [outer(None, index) for index in (5, 8)], samples=2)
     assert record["records"] == [
-        [0, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105],
-        [1, 8, 1 * MS, MS // 2, "/photos/8.jpg", 108],
-        [-1, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105],
+        [0, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__"],
+        [1, 8, 1 * MS, MS // 2, "/photos/8.jpg", 108, "Inner.__getitem__"],
+        [-1, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__"],
     ]
     assert record["stages"]["Inner.__getitem__"] == [2, 2 * MS, 1 * MS]
     assert record["stages"]["Outer.__getitem__"] == [2, 0, 0]
+
+
+def test_a_sample_names_the_stage_that_took_the_most_of_it() -> None:
+    bench = Bench()
+    read = {0: bench.stage("read", 1), 1: bench.stage("read", 9)}
+    decode = bench.stage("decode", 5)
+    get = bench.recorder.timed_sample("get", lambda _, index: (read[index](), decode()))
+    record = bench.fetch(lambda: [get(None, index) for index in (0, 1, 0)], samples=3)
+    assert [row[6] for row in record["records"]] == ["decode", "read", "decode", "read"]
+
+
+def test_the_bytes_that_a_batch_reads_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "group.bin").write_bytes(bytes(2_000_000))
+    bench = Bench()
+    record = bench.fetch((tmp_path / "group.bin").read_bytes)
+    # Of the whole process: other threads may read a little meanwhile.
+    assert 2_000_000 <= record["read_bytes"] < 2_100_000
+
+
+def test_what_was_said_goes_out_even_where_no_batch_will_take_it_along() -> None:
+    bench = Bench()
+    bench.recorder.give_notes()
+    assert bench.records == []
+    bench.recorder.note("torch has no such fetcher")
+    bench.recorder.give_notes()
+    assert bench.records[0]["notes"] == ["torch has no such fetcher"]
 
 
 def test_a_relative_path_is_noted_as_a_full_one(
@@ -132,7 +158,7 @@ def test_a_relative_path_is_noted_as_a_full_one(
     monkeypatch.chdir(tmp_path)
     bench = Bench()
     get = bench.recorder.timed_sample("get", lambda _, __: bench.recorder.note_file("a.jpg", 3))
-    assert bench.fetch(lambda: get(None, 0))["records"][0][4:] == [str(tmp_path / "a.jpg"), 3]
+    assert bench.fetch(lambda: get(None, 0))["records"][0][4:6] == [str(tmp_path / "a.jpg"), 3]
 
 
 def test_an_index_of_any_kind_can_be_written() -> None:

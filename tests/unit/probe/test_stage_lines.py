@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stoker.probe.stage_lines import opened_files, waiting_share
+from stoker.probe.stage_lines import opened_files, stage_lines, waiting_share, worker_lines
 
 
 def batch(wall_ns: int, cpu_ns: int, runqueue_ns: int | None, **more: Any) -> dict[str, Any]:
@@ -22,10 +24,27 @@ def test_records_that_are_no_batches_say_nothing_of_waiting() -> None:
 
 def test_each_file_stands_once_and_only_with_a_size() -> None:
     records = [
-        [0, 0, 5, 5, "/data/a.jpg", 10],
-        [1, 1, 6, 5, "/data/a.jpg", 10],
-        [2, 2, 7, 5, "/data/lock", 0],
-        [3, 3, 8, 5, None, None],
+        [0, 0, 5, 5, "/data/a.jpg", 10, "read"],
+        [1, 1, 6, 5, "/data/a.jpg", 10, "read"],
+        [2, 2, 7, 5, "/data/lock", 0, "read"],
+        [3, 3, 8, 5, None, None, None],
     ]
     found = opened_files([batch(1, 1, 0, records=records)])
     assert [(file.path, file.size) for file in found] == [("/data/a.jpg", 10)]
+
+
+def write(file: Path, *lines: dict[str, Any]) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_each_training_process_has_its_own_workers(tmp_path: Path) -> None:
+    for worker, trainer in ((21, 11), (22, 12), (23, 11)):
+        begun = {"kind": "worker", "pid": worker, "trainer": trainer}
+        write(tmp_path / f"worker-{worker}.jsonl", begun, {"kind": "stages", "of": worker})
+    for trainer in (11, 12):
+        write(tmp_path / f"trainer-{trainer}.jsonl", {"kind": "stages", "of": trainer})
+    (tmp_path / "worker-24.jsonl").touch()
+
+    assert [line["of"] for line in stage_lines(tmp_path, 11)] == [21, 23, 11]
+    assert [line["of"] for line in stage_lines(tmp_path, 12)] == [22, 12]
+    assert [line["pid"] for line in worker_lines(tmp_path, 11) if "pid" in line] == [21, 23]

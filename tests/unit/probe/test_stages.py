@@ -7,7 +7,7 @@ import functools
 import io
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from torch.utils.data._utils import fetch as torch_fetch
 from stoker.probe import stages
 from stoker.probe.hooks import libraries
 from stoker.probe.hooks.early import is_user_code
+from stoker.probe.stage_reading import read_amplification
 
 
 def scale(values: list[float]) -> list[float]:
@@ -186,8 +187,10 @@ def test_transforms_are_found_on_classes_in_tuples_and_in_dictionaries() -> None
 
 
 def test_a_sample_record_names_the_file_that_it_came_from(samples: Samples) -> None:
-    slot, index, wall_ns, cpu_ns, path, size = watched(samples, batch_size=4)[1]["records"][0]
+    record = watched(samples, batch_size=4)[1]["records"][0]
+    slot, index, wall_ns, cpu_ns, path, size, stage = record
     assert (slot, index, path, size) == (4, 4, samples.paths[4], 16)
+    assert stage in {"open (file)", "read (file)", "Samples.__getitem__", "Store.read"}
     assert cpu_ns > 0
     assert wall_ns > 0
 
@@ -341,6 +344,69 @@ def test_text_files_keep_encoding_newlines_and_iteration(tmp_path: Path) -> None
     calls = totals(watched(Words(), batch_size=1))
     assert calls["open (file)"] == 5
     assert calls["read (file)"] >= 4
+
+
+def test_a_file_is_read_in_pieces_as_large_as_without_timing(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    path.write_bytes(bytes(1_000_000))
+    found: list[int] = []
+
+    def read_a_byte() -> int:
+        with open(path, "rb") as file:  # noqa: PTH123 - the built-in is the point
+            file.read(1)
+            return os.lseek(file.fileno(), 0, os.SEEK_CUR)  # a whole buffer is read
+
+    class Bytes(Dataset[int]):
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: int) -> int:
+            found.append(read_a_byte())
+            return index
+
+    watched(Bytes(), batch_size=1)
+    assert found == [read_a_byte()]
+
+
+class Rows(Dataset[int]):
+    """Rows of 4 kB in a file of a thousand; `read` says how one is taken."""
+
+    def __init__(self, path: Path, read: Callable[[Path, int], Any]) -> None:
+        self.path = path
+        self.read = read
+        path.write_bytes(bytes(1000 * 4096))
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> int:
+        return len(self.read(self.path, index))
+
+
+def mapped(path: Path, index: int) -> Any:
+    return np.memmap(path, np.uint8, "r")[4096 * index : 4096 * (index + 1)].copy()
+
+
+def sought(path: Path, index: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(4096 * index)
+        return file.read(4096)
+
+
+def whole(path: Path, index: int) -> bytes:
+    return path.read_bytes()[4096 * index : 4096 * (index + 1)]
+
+
+@pytest.mark.parametrize(
+    ("read", "lowest", "highest"),
+    [(mapped, 0.0, 1.0), (sought, 1.0, 4.0), (whole, 900.0, 1100.0)],
+)
+def test_only_bytes_that_are_really_read_are_an_amplification(
+    tmp_path: Path, read: Any, lowest: float, highest: float
+) -> None:
+    found = read_amplification(watched(Rows(tmp_path / "rows", read), batch_size=8), 4096)
+    assert found is not None
+    assert lowest <= found <= highest
 
 
 def test_a_file_that_is_not_there_or_a_folder_raises_as_ever(tmp_path: Path) -> None:

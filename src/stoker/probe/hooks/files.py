@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from stoker.probe.hooks.patches import Patches
 
 _OPEN, _READ = "open (file)", "read (file)"
 _READING = frozenset({"r", "rt", "rb"})
+_LARGEST_BUFFER = 8 << 20  # from Python 3.14 on
 
 
 class Recording(Protocol):
@@ -67,7 +69,7 @@ def _timed_open(original: Any, recorder: Recording, patches: Patches) -> Callabl
             return made
         raw = opening_raw(file if isinstance(file, int) else os.fspath(file), "r", closefd, opener)
         _note(raw, file, recorder)
-        buffered = io.BufferedReader(raw)
+        buffered = io.BufferedReader(raw, _buffer_bytes(raw))
         if mode == "rb":
             return buffered
         try:
@@ -80,6 +82,17 @@ def _timed_open(original: Any, recorder: Recording, patches: Patches) -> Callabl
 
     open.__stoker_timed__ = True  # type: ignore[attr-defined]
     return open
+
+
+def _buffer_bytes(raw: io.FileIO) -> int:
+    """As large as `open` makes it: a block of the file system, on network mounts megabytes.
+
+    A smaller one would split reads that the run itself makes in one call.
+    """
+    block = int(getattr(raw, "_blksize", io.DEFAULT_BUFFER_SIZE))
+    if sys.version_info >= (3, 14):
+        return max(min(block, _LARGEST_BUFFER), io.DEFAULT_BUFFER_SIZE)
+    return max(block, 1)
 
 
 def _raw_class(patches: Patches) -> type[io.FileIO]:

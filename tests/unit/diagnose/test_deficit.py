@@ -1,0 +1,138 @@
+"""Why a loader is slower than the step, where more than one rule would hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.diagnose.diagnosis import diagnose
+from stoker.records.diagnosis import FixCode, VerdictCode
+from stoker.records.profile import Leg, LegCode, Profile, StageScaling, StageTime
+from tests.unit.diagnose.profiles import about, leg, profile
+
+
+def starved(workers: int = 2, **changes: Any) -> Profile:
+    """Workers that make a batch in 250 ms, all of it computing; the step takes 80."""
+    known = {"real": 0.25, "device": 0.08, "contended": 0.08, "drain": 0.25, "loader": 0.25}
+    return profile(**(known | {"cpu": 0.49, "wait": 0.17, "workers": workers} | changes))
+
+
+def with_leg(given: Profile, added: Leg) -> Profile:
+    return msgspec.structs.replace(given, legs=given.legs | {str(added.code): added})
+
+
+def with_loader(given: Profile, **changes: Any) -> Profile:
+    return msgspec.structs.replace(given, loader=msgspec.structs.replace(given.loader, **changes))
+
+
+def small_items(given: Profile) -> Profile:
+    """A thousand items of 80 bytes a batch."""
+    return with_loader(given, batch_size=1000, batch_bytes=80_000)
+
+
+def other(workers: int, seconds: float, cpu: float = 0.05) -> Leg:
+    return leg(LegCode.LOADER, seconds, workers=workers, cpu_s=about(cpu))
+
+
+def test_the_hand_over_is_blamed_only_where_an_empty_batch_shows_it() -> None:
+    verdict = diagnose(with_leg(starved(cpu=0.3), leg(LegCode.NULL, 0.2))).verdict
+    assert verdict.code is VerdictCode.HANDOFF_BOUND
+    assert "handing over an empty one 200 ms" in verdict.sentence
+    assert "not into making them" in verdict.sentence
+
+
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_fewer_workers_that_are_faster_while_handing_over_costs_nothing_are_in_the_way(
+    fewer: int,
+) -> None:
+    given = starved(cpu=0.3, scaling=(other(fewer, 0.1, 0.09),))
+    verdict = diagnose(with_leg(given, leg(LegCode.NULL, 0.002))).verdict
+    assert (verdict.code, verdict.kind) == (VerdictCode.HANDOFF_BOUND, "interference")
+    assert "stand in each other's way" in verdict.sentence
+    assert "handing batches over" not in verdict.sentence
+
+
+def test_a_hand_over_that_is_most_of_what_workers_add_is_no_interference() -> None:
+    given = starved(cpu=0.3, scaling=(other(0, 0.05, 0.05),))
+    verdict = diagnose(with_leg(given, leg(LegCode.NULL, 0.13))).verdict
+    assert (verdict.code, verdict.kind) == (VerdictCode.HANDOFF_BOUND, None)
+    assert "130 ms, which is most of what the workers add" in verdict.sentence
+
+
+def test_workers_that_fill_all_cores_are_saturated_though_fewer_of_them_are_faster() -> None:
+    given = starved(8, cpu=0.49, queued=1.4, scaling=(other(4, 0.2, 0.39),))
+    diagnosis = diagnose(with_leg(given, leg(LegCode.NULL, 0.002)))
+    assert diagnosis.verdict.code is VerdictCode.CPU_SATURATED
+    assert "With 4 of them a batch takes 200 ms" in diagnosis.verdict.sentence
+    assert FixCode.FEWER_WORKERS in {fix.code for fix in diagnosis.fixes}
+
+
+def test_many_workers_under_a_small_allocation_are_not_in_each_others_way() -> None:
+    given = starved(8, cpu=0.245, queued=1.4, contended=0.15, scaling=(other(4, 0.2, 0.2),))
+    host = msgspec.structs.replace(
+        given.host, cores_owned=1.0, affinity=1, worker_affinity=1, cpus_online=8
+    )
+    assert diagnose(msgspec.structs.replace(given, host=host)).verdict.code is (
+        VerdictCode.CPU_ALLOCATION
+    )
+
+
+@pytest.mark.parametrize(("workers", "cpu"), [(1, 0.24), (2, 0.49)])
+def test_small_items_cost_per_item_with_workers_too(workers: int, cpu: float) -> None:
+    more = other(2 * workers, 0.13, cpu)
+    diagnosis = diagnose(small_items(starved(workers, cpu=cpu, scaling=(more,))))
+    assert diagnosis.verdict.code is VerdictCode.PER_ITEM_OVERHEAD
+    assert "more workers would only share it out" in diagnosis.verdict.sentence
+    assert diagnosis.fixes[0].code is FixCode.BATCHED_FETCH
+
+
+def test_small_items_that_are_waited_for_or_handed_over_are_no_cost_per_item() -> None:
+    blocked = small_items(starved(cpu=0.05))
+    assert diagnose(blocked).verdict.code is VerdictCode.STORAGE_BOUND
+    handed = with_leg(small_items(starved()), leg(LegCode.NULL, 0.2))
+    assert diagnose(handed).verdict.code is VerdictCode.HANDOFF_BOUND
+
+
+def stage(name: str, cpu_s: float, deterministic: bool | None) -> StageTime:
+    return StageTime(
+        stage=name,
+        where="worker",
+        wall_s=cpu_s,
+        cpu_s=cpu_s,
+        blocked_s=0.0,
+        runqueue_s=0.0,
+        calls=1.0,
+        deterministic=deterministic,
+    )
+
+
+@pytest.mark.parametrize(("locked_s", "is_told"), [(0.05, True), (0.011, False)])
+def test_the_stage_in_which_workers_meet_is_named(locked_s: float, is_told: bool) -> None:
+    alone = (stage("Store.read", 0.002, None), stage("decode (Pillow)", 0.010, None))
+    together = (stage("Store.read", locked_s, None), stage("decode (Pillow)", 0.022, None))
+    given = starved(
+        cpu=0.3,
+        scaling=(other(1, 0.1, 0.09),),
+        stages=together,
+        stage_scaling=StageScaling(workers=1, stages=alone),
+    )
+    verdict = diagnose(given).verdict
+    assert (", most of all in Store.read." in verdict.sentence) is is_told
+    assert ("Store.read" in [row.claim for row in verdict.evidence]) is is_told
+
+
+@pytest.mark.parametrize(("own_s", "kind"), [(0.0005, "random"), (0.02, None)])
+def test_a_draw_in_the_data_set_itself_is_apart_where_its_own_code_takes_little(
+    own_s: float, kind: str | None
+) -> None:
+    stages = (
+        stage("Photos.load", 0.006, True),
+        stage("warp (Pillow)", 0.024, False),
+        stage("Photos.__getitem__", own_s, False),
+    )
+    given = with_loader(
+        starved(stages=stages), random_share=0.8, random_op="Photos.__getitem__", sample_s=0.03
+    )
+    assert diagnose(given).verdict.kind == kind
