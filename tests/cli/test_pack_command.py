@@ -86,6 +86,11 @@ def test_bad_samples_give_exit_code_1_unless_they_are_accepted(
     assert manifest["quarantine"] == [
         {"index": 8, "source": "b/04.jpg", "reason": "ValueError: the file is empty"}
     ]
+    # As long as they are missing, whether they were so before or not.
+    done = stoker("pack", str(photos), str(tmp_path / "1"), *SMALL, "--resume")
+    assert done.returncode == 1
+    assert "b/04.jpg: ValueError: the file is empty" in done.stdout
+    pack_of(photos, tmp_path / "1", "--resume", "--max-bad", "1")
     pack_of(photos, tmp_path / "2", "--max-bad", "1")
     done = stoker("pack", str(photos), str(tmp_path / "3"), *SMALL, "--max-bad", "0")
     assert (done.returncode, done.stdout) == (1, "")
@@ -112,6 +117,14 @@ def test_resume_append_repack_parts_and_finalize(photos: Path, tmp_path: Path) -
     assert "22 samples" in pack_of(photos, tmp_path / "q", "--finalize")
     photo(42).save(photos / "a" / "00.png")
     assert "5 packed" in pack_of(photos, tmp_path / "q", "--repack")
+
+
+def test_a_photo_more_is_repacked_alone(photos: Path, tmp_path: Path) -> None:
+    options = ("--size", "24", "--quiet", "--workers", "1")
+    answered("pack", str(photos), str(tmp_path / "p"), *options)
+    photo(40).save(photos / "c" / "zz.jpg")
+    told = answered("pack", str(photos), str(tmp_path / "p"), *options, "--repack")
+    assert "22 samples, 1 packed" in told
 
 
 def test_a_flipped_byte_is_found_by_verify(photos: Path, tmp_path: Path) -> None:
@@ -351,3 +364,19 @@ def test_a_pack_is_compared_with_the_users_own_dataset(photos: Path, tmp_path: P
     assert done.returncode == 1
     assert "pixels: mean difference 0.000 grey levels" in done.stdout
     assert "labels: 7 of 21 equal" in done.stdout
+
+
+def test_a_dataset_is_called_up_to_date_as_far_as_was_looked(tmp_path: Path) -> None:
+    own = tmp_path / "own_numbers.py"
+    own.write_text("own = [(b'%d' % number, number) for number in range(40)]\n")
+    given = ("pack", f"{own}:own", str(tmp_path / "p"), "--workers", "1", "--quiet")
+    answered(*given)
+    for again in ("--resume", "--repack"):
+        told = answered(*given, again)
+        assert "p is whole and up to date: 40 samples, 16 of them compared\n" in told
+    own.write_text(own.read_text().replace("%d", "<%d>"))
+    del sys.modules["own_numbers"]
+    done = stoker(*given, "--resume")
+    assert "p is out of date: sample" in done.stderr
+    assert "next: run again with --repack" in done.stderr
+    del sys.modules["own_numbers"]

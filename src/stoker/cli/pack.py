@@ -92,7 +92,11 @@ def _add_stored(group: Any) -> None:
     group.add_argument(
         "--shard-size", type=byte_count, metavar="N", help="bytes a shard (default: 256MB)"
     )
-    group.add_argument("--hash", action="store_true", help="keep a hash of every source's bytes")
+    group.add_argument(
+        "--hash",
+        action="store_true",
+        help="keep a hash of every source's bytes, by which --repack tells what changed",
+    )
 
 
 def _add_making(group: Any) -> None:
@@ -219,8 +223,7 @@ def _teller(listener: Callable[[Any], None] | None) -> Callable[[Step], None]:
 
 
 def _exit_code(args: argparse.Namespace, done: Summary) -> int:
-    is_accepted = not done.quarantine or args.max_bad is not None or done.was_whole
-    return EXIT_OK if is_accepted else EXIT_ERROR
+    return EXIT_OK if len(done.quarantine) <= (args.max_bad or 0) else EXIT_ERROR
 
 
 def _source(args: argparse.Namespace) -> str:
@@ -295,7 +298,7 @@ def _need(given: str) -> Need:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    from stoker.pack import layout
+    from stoker.pack import layout, manifest
     from stoker.pack.job import make_job
     from stoker.pack.manifest import Transform
     from stoker.pack.sources.find import list_source
@@ -319,11 +322,14 @@ def _job(args: argparse.Namespace) -> Job:
         quality=args.quality,
         exif=args.exif,
     )
+    # As long as they are: another number of samples, or of bytes, would make all of them again.
+    is_revised = args.append or args.repack
     return make_job(
         listing,
         transform,
         order=args.order,
         shard_bytes=args.shard_size or layout.SHARD_BYTES,
+        shard_samples=manifest.read(Path(args.target)).shard_samples if is_revised else None,
         hashes=args.hash,
     )
 
@@ -378,11 +384,15 @@ def _snippet(done: Summary, args: argparse.Namespace) -> list[str]:
 
 
 def _headline(args: argparse.Namespace, done: Summary) -> str:
+    from stoker.pack.served import COMPARED
     from stoker.report.numbers import counted
 
     samples = counted(done.samples, "sample")
     if done.was_whole:
-        return f"{args.target} is whole and up to date: {samples}"
+        told = f"{args.target} is whole and up to date: {samples}"
+        # Of files sizes and times tell, of hashes all; what a Dataset gives has neither.
+        is_known = done.kind != "dataset" or (args.hash and args.repack)
+        return told if is_known else f"{told}, {min(COMPARED, done.samples)} of them compared"
     if done.bytes is None:
         part, parts = args.shard
         return f"part {part} of {parts} is finished: {counted(done.packed, 'sample')}"

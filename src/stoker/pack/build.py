@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.errors import InputError, PackError
+from stoker.pack import journal as journals
 from stoker.pack import layout, manifest, shard
 from stoker.pack.crew import Crew, Start, UnwritableError, spawned
 from stoker.pack.job import Job, manifest_of
-from stoker.pack.journal import Journal, check_free
-from stoker.pack.manifest import BadSample, Manifest, Moments, Shard
+from stoker.pack.journal import Journal
+from stoker.pack.manifest import BadSample, Moments, Shard
 from stoker.pack.reader import Pack, open_pack
 from stoker.pack.shard import ShardFrame
+from stoker.pack.staleness import Comparison, check_up_to_date
 from stoker.pack.target import make_folder
 from stoker.pack.work import Chunk, ChunkDone, Seal, SealDone, add_moments
 from stoker.spans import Clock, SystemClock
@@ -31,8 +33,6 @@ CHUNK_SAMPLES = 16
 _ALL_BAD = 64
 # Room that must be left beside what will be written: journals, manifests, other programs.
 _SPARE_BYTES = 64 * 10**6
-# A label beyond is an identifier or the like; a table of counts up to it would fill the memory.
-_MOST_CLASSES = 1_000_000
 
 
 class Progress(NamedTuple):
@@ -132,12 +132,36 @@ def remove_strays(folder: Path, shards: tuple[Shard, ...]) -> None:
             path.unlink()
 
 
+def finish_killed(folder: Path) -> bool:
+    """Do what a packer that was killed behind its manifest had left to do; True if one was.
+
+    Raises InputError when another process is at work there.
+    """
+    paths = _journals(folder)
+    if not paths or not (folder / layout.MANIFEST).exists():
+        return False
+    found = manifest.read(folder)
+    over = [path for path in paths if journals.is_over(path, found.generation)]
+    if len(over) == len(paths):  # else files of the next generation are there, to be gone on with
+        remove_strays(folder, found.shards)
+    for path in over:
+        path.unlink(missing_ok=True)
+    return bool(over)
+
+
+def _journals(folder: Path) -> list[Path]:
+    return sorted(folder.glob("journal*.jsonl"))
+
+
 def _existing(job: Job, folder: Path, how: How) -> Pack | None:
     """The finished pack that `resume` found; None when there is work to do."""
-    journals = sorted(folder.glob("journal*.jsonl"))
-    if job.generation > 1 and not job.frames and not journals:
+    finish_killed(folder)
+    paths = _journals(folder)
+    if job.generation > 1 and not job.frames and not paths:
         found = open_pack(folder)
-        return found if len(found.shards) == len(job.kept) else None
+        origin, before = job.origin, found.manifest.origin
+        is_same = found.shards == job.kept and origin.fingerprint == before.fingerprint
+        return found if is_same else None
     if (folder / layout.MANIFEST).exists() and job.generation == 1:
         found = open_pack(folder)
         if not how.resume:
@@ -148,15 +172,8 @@ def _existing(job: Job, folder: Path, how: How) -> Pack | None:
             )
         check_up_to_date(job, found)
         return found
-    if journals and not how.resume and not _is_new_part(folder, how):
-        # What another process is making now is not to be removed.
-        for path in journals:
-            check_free(path)
-        raise InputError(
-            f"{folder} is half a pack",
-            looked_at=", ".join(path.name for path in journals),
-            run_next=f"run again with --resume, or remove {folder} to begin anew",
-        )
+    if not how.resume and not _is_new_part(folder, how):
+        _require_void(folder, paths)
     strangers = [p.name for p in folder.iterdir() if not _is_ours(p.name)]
     if strangers:
         raise InputError(
@@ -167,6 +184,25 @@ def _existing(job: Job, folder: Path, how: How) -> Pack | None:
     return None
 
 
+def _require_void(folder: Path, paths: list[Path]) -> None:
+    """Raise InputError where beginning anew would throw away what is finished, or is being made."""
+    finished = [path for path in paths if journals.read(path).shards]
+    if finished:
+        is_whole = (folder / layout.MANIFEST).exists()
+        half = "holds half of what --append or --repack began" if is_whole else "is half a pack"
+        raise InputError(
+            f"{folder} {half}",
+            looked_at=", ".join(path.name for path in paths),
+            run_next=f"run again with --resume, or remove {_half(folder, paths)} to begin anew",
+        )
+
+
+def _half(folder: Path, paths: list[Path]) -> str:
+    """What to remove of a half pack: where it was to follow a whole one, that stays."""
+    is_whole = (folder / layout.MANIFEST).exists()
+    return ", ".join(map(str, paths)) if is_whole else str(folder)
+
+
 def _is_new_part(folder: Path, how: How) -> bool:
     return how.parts > 1 and not (folder / journal_name(how)).exists()
 
@@ -175,53 +211,18 @@ def _is_ours(name: str) -> bool:
     return name.startswith(("shard-", "journal", layout.MANIFEST))
 
 
-def check_way(job: Job, found: Manifest, folder: Path) -> None:
-    """Raise InputError when the pack was made in another way."""
-    differs = [
-        f"{name} was {old!r}, is {new!r}"
-        for name, old, new in (
-            *_pairs(found.transform, job.transform),
-            ("the order", found.origin.order, job.origin.order),
-        )
-        if old != new
-    ]
-    if differs:
-        raise InputError(
-            f"{folder} was made in another way: {differs[0]}",
-            looked_at=f"the settings in {folder / layout.MANIFEST}",
-            run_next="give the settings of then, or pack into a new folder",
-        )
-
-
-def check_up_to_date(job: Job, found: Pack) -> None:
-    """Raise InputError when the pack was made from other sources or in another way."""
-    check_way(job, found.manifest, found.path)
-    now, then = job.origin, found.manifest.origin
-    if (now.fingerprint, now.count) != (then.fingerprint, then.count):
-        raise InputError(
-            f"{found.path} is out of date: the sources changed since it was made",
-            looked_at=f"names, sizes and times of change; {then.count:,} sources then, "
-            f"{now.count:,} now",
-            run_next="run again with --repack: only shards that changed are made again",
-        )
-
-
-def _pairs(old: manifest.Transform, new: manifest.Transform) -> list[tuple[str, object, object]]:
-    names = old.__struct_fields__
-    return [(name, getattr(old, name), getattr(new, name)) for name in names]
-
-
 def _take_up(job: Job, folder: Path, journal: Journal, how: How) -> None:
     """Begin the journal, or go on with it; what isn't finished is removed."""
-    head = journal.head
-    if head is not None and (head.key, head.part, head.parts) != (job.key, how.part, how.parts):
-        raise InputError(
-            f"the half pack in {folder} was begun with other sources or settings",
-            looked_at=str(journal.path),
-            run_next=f"run with the options of then, or remove {folder} to begin anew",
-        )
-    if head is None:
-        journal.start(job.key, how.part, how.parts)
+    head = journals.Head(job.key, how.part, how.parts, job.generation)
+    if journal.head != head:
+        if journal.shards:
+            half = _half(folder, [journal.path])
+            raise InputError(
+                f"the half pack in {folder} was begun with other sources or settings",
+                looked_at=str(journal.path),
+                run_next=f"run with the options of then, or remove {half} to begin anew",
+            )
+        journal.start(head)
     for number, done in list(journal.shards.items()):
         sizes = [_size(folder / file.name) == file.size for file in done.files]
         if not all(sizes):
@@ -229,7 +230,21 @@ def _take_up(job: Job, folder: Path, journal: Journal, how: How) -> None:
     for path in folder.glob(f"*{layout.PART}"):
         if how.parts == 1 or _number(path.name) % how.parts == how.part:
             path.unlink(missing_ok=True)
+    _check_finished(job, folder, journal)
     _check_room(job, folder, journal, how)
+
+
+def _check_finished(job: Job, folder: Path, journal: Journal) -> None:
+    """Raise InputError when a Dataset gives other samples than those that are finished."""
+    finished = tuple(journal.shards.values())
+    with Comparison(job, Pack(folder, manifest_of(job, finished))) as comparison:
+        other = comparison.other_sample()
+    if other is not None:
+        raise InputError(
+            f"the half pack in {folder} is out of date: {other}",
+            looked_at="finished samples, made again",
+            run_next=f"remove {_half(folder, [journal.path])} to begin anew",
+        )
 
 
 def _number(name: str) -> int:
@@ -277,12 +292,14 @@ class _Run:
         self._open: dict[int, list[ChunkDone]] = {}
         self._seals: list[Seal] = []
         self._total = sum(frame.count for frame in self._frames.values())
-        self._bad = sum(len(one.quarantine) for one in journal.shards.values())
+        self._bad = list(_bad(tuple(journal.shards.values())))
+        self._bad_before = len(self._bad)
         self._started = how.clock.wall_ns()
         self.done = 0
 
     def all(self) -> None:
         """Pack them."""
+        self._check_allowed()
         if not self._frames:
             return
         how = self._how
@@ -311,8 +328,9 @@ class _Run:
         done = self._open.setdefault(answer.number, [])
         done.append(answer)
         self.done += answer.samples
-        self._bad += len(answer.bad)
-        self._check_bad(answer)
+        self._bad += answer.bad
+        self._check_allowed()
+        self._check_any_good()
         if sum(part.samples for part in done) == frame.count:
             self._seals.append(Seal(frame, tuple(sorted(part.first for part in done))))
         elapsed = max(1e-9, (self._how.clock.wall_ns() - self._started) / 1e9)
@@ -320,17 +338,21 @@ class _Run:
         left = (self._total - self.done) / rate
         self._how.on_step(Progress(self.done, self._total, rate, left))
 
-    def _check_bad(self, answer: ChunkDone) -> None:
-        allowed = self._how.max_bad
-        if allowed is not None and self._bad > allowed:
-            last = answer.bad[-1]
+    def _check_allowed(self) -> None:
+        """Raise PackError for more bad samples than are allowed, those finished before too."""
+        bad, allowed = len(self._bad), self._how.max_bad
+        if allowed is not None and bad > allowed:
+            last = self._bad[-1]
             raise PackError(
-                f"samples that could not be read: {self._bad}, allowed: {allowed}",
+                f"samples that could not be read: {bad}, allowed: {allowed}",
                 looked_at=f"the last one: {last.source}: {last.reason}",
-                run_next=f"mend them, or run again with --resume --max-bad {self._bad} or more",
+                run_next=f"mend them, or run again with --resume --max-bad {bad} or more",
             )
-        if self._bad == self.done >= min(_ALL_BAD, self._total):
-            last = answer.bad[-1]
+
+    def _check_any_good(self) -> None:
+        """Raise PackError when all that this run began with is bad."""
+        if len(self._bad) - self._bad_before == self.done >= min(_ALL_BAD, self._total):
+            last = self._bad[-1]
             raise PackError(
                 f"none of the first {self.done} samples could be read",
                 looked_at=f"the last one: {last.source}: {last.reason}",
@@ -342,11 +364,9 @@ class _Run:
         parts = sorted(self._open.pop(answer.number), key=lambda part: part.first)
         bad = tuple(one for part in parts for one in part.bad)
         notes: Counter[str] = Counter()
-        classes: Counter[int] = Counter()
         moments = Moments()
         for part in parts:
             notes.update(part.notes)
-            classes.update(part.classes)
             moments = add_moments(moments, part.moments)
         self._journal.add(
             Shard(
@@ -358,17 +378,10 @@ class _Run:
                 shapes=_own_shapes(self._job, frame),
                 quarantine=bad,
                 moments=moments,
-                class_counts=_class_counts(classes),
                 notes=dict(sorted(notes.items())),
                 sources=self._job.sources(frame),
             )
         )
-
-
-def _class_counts(classes: dict[int, int]) -> tuple[int, ...]:
-    """Samples of the labels 0, 1, …; none when the largest is a number of another meaning."""
-    most = max(classes, default=-1)
-    return tuple(classes.get(label, 0) for label in range(most + 1)) if most < _MOST_CLASSES else ()
 
 
 def _own_shapes(job: Job, frame: ShardFrame) -> dict[str, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stoker.errors import InputError
 from stoker.pack import imaging, layout
-from stoker.pack.manifest import Codec, Field, Manifest, Origin, Role, Shard, Transform
+from stoker.pack.manifest import Codec, Field, Manifest, Origin, Role, Shard, Transform, utf8
 from stoker.pack.shard import ShardFrame
 from stoker.pack.sources.listing import Column, Kind, Listing, SampleRef
 from stoker.pack.sources.reading import SampleReader, array_of
@@ -110,9 +110,14 @@ def make_job(
     *,
     order: Order = SOURCE_ORDER,
     shard_bytes: int = layout.SHARD_BYTES,
+    shard_samples: int | None = None,
     hashes: bool = False,
 ) -> Job:
-    """Everything about the pack but its samples. Raises InputError for settings that can't be."""
+    """Everything about the pack but its samples.
+
+    `shard_samples`: so many a shard, as a pack that is there has them; else as many as make about
+    `shard_bytes`. Raises InputError for settings that can't be.
+    """
     transform = _complete(transform)
     fields = _fields(listing, transform, hashes=hashes)
     count = len(listing)
@@ -120,7 +125,7 @@ def make_job(
     if order.seed is not None:
         positions = np.random.Generator(np.random.PCG64(order.seed)).permutation(positions)
     families = _families(listing, transform, positions)
-    per_shard = _samples_a_shard(listing, fields, transform, shard_bytes)
+    per_shard = shard_samples or _samples_a_shard(listing, fields, transform, shard_bytes)
     if families:
         positions = np.concatenate([members for _, members in families])
     frames: list[ShardFrame] = []
@@ -135,7 +140,7 @@ def make_job(
             start += size
     origin = Origin(
         kind=listing.kind,
-        location=listing.location,
+        location=utf8(listing.location),
         count=count,
         order=str(order),
         fingerprint=listing.fingerprint(range(count)),
@@ -149,7 +154,7 @@ def make_job(
         positions=positions,
         shard_samples=per_shard,
         origin=origin,
-        classes=listing.classes,
+        classes=tuple(map(utf8, listing.classes)),
     )
 
 

@@ -9,6 +9,7 @@ import fcntl
 import os
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,12 +23,23 @@ _LOCK_POLL_S = 0.05
 _LOCKS = Path("/proc/locks")
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line: what job it is. `part` of `parts` when several machines share it."""
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line: what job it is. `part` of `parts` when several machines share it.
+
+    `generation`: that of the manifest it ends with.
+    """
 
     key: int
     part: int = 0
     parts: int = 1
+    generation: int = 1
+
+
+class Content(NamedTuple):
+    """What stands in a journal; no head when its packer was killed before it wrote one."""
+
+    head: Head | None
+    shards: dict[int, Shard]
 
 
 class Journal:
@@ -35,11 +47,10 @@ class Journal:
 
     def __init__(self, folder: Path, name: str = layout.JOURNAL) -> None:
         self.path = folder / name
-        self.head: _Head | None = None
+        self.head: Head | None = None
         self.shards: dict[int, Shard] = {}
-        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._handle = _opened(self.path)
         try:
-            _lock(self._handle, self.path, fcntl.LOCK_EX)
             self._read()
         except BaseException:
             os.close(self._handle)
@@ -49,11 +60,12 @@ class Journal:
         """The descriptor that holds the lock; a process that inherits it holds it too."""
         return self._handle
 
-    def start(self, key: int, part: int, parts: int) -> None:
+    def start(self, head: Head) -> None:
         """Begin anew for that job."""
         os.ftruncate(self._handle, 0)
-        self.head, self.shards = _Head(key, part, parts), {}
-        self._write(msgspec.json.encode(self.head))
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        self.head, self.shards = head, {}
+        self._write(msgspec.json.encode(head))
 
     def add(self, shard: Shard) -> None:
         """A shard is finished. Raises OSError."""
@@ -72,45 +84,88 @@ class Journal:
 
     def _read(self) -> None:
         """Take over what is there; a last line that was cut short is dropped."""
-        lines = _bytes_of(self._handle).split(b"\n")
-        whole = 0
-        for line in lines[:-1]:
-            try:
-                if self.head is None:
-                    self.head = msgspec.json.decode(line, type=_Head)
-                else:
-                    shard = msgspec.json.decode(line, type=Shard)
-                    self.shards[shard.number] = shard
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                break
-            whole += len(line) + 1
+        (self.head, self.shards), whole = _parsed(_bytes_of(self._handle))
         os.ftruncate(self._handle, whole)
         os.lseek(self._handle, whole, os.SEEK_SET)
 
 
-def read(path: Path) -> tuple[int, int, int, dict[int, Shard]]:
-    """Key, part, parts and finished shards of a journal that nobody writes to any more.
+def is_over(path: Path, generation: int) -> bool:
+    """True for the journal of a manifest that is in place, by its generation, and of nothing.
 
-    Raises InputError when somebody does.
+    Raises InputError as `read` does, but not for one that isn't over.
     """
-    journal = Journal(path.parent, path.name)
-    try:
-        head = journal.head or _Head(0)
-        return head.key, head.part, head.parts, journal.shards
-    finally:
-        journal.close()
+    head = _content(path, lock=False).head
+    if head is not None and head.generation > generation:
+        return False
+    read(path)
+    return True
 
 
-def check_free(path: Path) -> None:
-    """Raise InputError when somebody writes to that journal. Changes nothing."""
+def read(path: Path) -> Content:
+    """What stands in a journal that nobody writes to any more. Changes nothing.
+
+    Raises InputError when somebody does, and for a journal that may not be read.
+    """
+    return _content(path, lock=True)
+
+
+def _content(path: Path, *, lock: bool) -> Content:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return  # it was finished just now, or isn't ours to read
+    except FileNotFoundError:
+        return Content(None, {})  # it was finished just now
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}",
+            looked_at=f"the journal of the packing in {path.parent}",
+            run_next="pack as the user who began it, or into a new folder",
+        ) from error
     try:
-        _lock(handle, path, fcntl.LOCK_SH)
+        if lock:
+            _lock(handle, path, fcntl.LOCK_SH)
+        return _parsed(_bytes_of(handle))[0]
     finally:
         os.close(handle)
+
+
+def _parsed(text: bytes) -> tuple[Content, int]:
+    """What the whole lines say, and their length; a last line that was cut short is none."""
+    head: Head | None = None
+    shards: dict[int, Shard] = {}
+    whole = 0
+    for line in text.split(b"\n")[:-1]:
+        try:
+            if head is None:
+                head = msgspec.json.decode(line, type=Head)
+            else:
+                shard = msgspec.json.decode(line, type=Shard)
+                shards[shard.number] = shard
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            break
+        whole += len(line) + 1
+    return Content(head, shards), whole
+
+
+def _opened(path: Path) -> int:
+    """The journal's descriptor, locked."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _lock(handle, path, fcntl.LOCK_EX)
+            if _is_there(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # who held the lock has removed the file
+
+
+def _is_there(handle: int, path: Path) -> bool:
+    """True when the path still names the file that is open."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _lock(handle: int, path: Path, kind: int) -> None:

@@ -107,6 +107,7 @@ class Shard(_Record, frozen=True):
     shapes: dict[str, tuple[int, ...]] = {}
     quarantine: tuple[BadSample, ...] = ()
     moments: Moments = Moments()
+    # Packs of before counted labels here, in as many numbers a shard as there are classes.
     class_counts: tuple[int, ...] = ()
     # What was done beside decoding, by name: "exif-ignored", "first-frame", "cmyk", …
     notes: dict[str, int] = {}
@@ -128,7 +129,7 @@ class Transform(_Record, frozen=True):
 
 
 class Origin(_Record, frozen=True):
-    """Where the samples came from."""
+    """Where the samples came from: the source that was packed, or was appended last."""
 
     kind: str
     location: str
@@ -136,7 +137,7 @@ class Origin(_Record, frozen=True):
     order: str = "source"
     # crc32 over name, size and time of change of every source, in the order of the source.
     fingerprint: int = 0
-    is_hashed: bool = False
+    is_hashed: bool = False  # by the bytes of the sources, in the field source_hash
 
 
 class Manifest(_Record, frozen=True):
@@ -154,6 +155,11 @@ class Manifest(_Record, frozen=True):
     quarantine: tuple[BadSample, ...] = ()
     # crc32 of this record with 0 in this place.
     checksum: int = 0
+
+
+def utf8(text: str) -> str:
+    """File names need not be UTF-8; JSON must: other bytes are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_bytes(manifest: Manifest) -> bytes:

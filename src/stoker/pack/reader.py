@@ -184,7 +184,7 @@ class Pack:
                 shape = self.shapes(name, shard)[row]
                 return np.frombuffer(data, field.dtype).reshape(shape).copy()
             case Codec.TEXT:
-                return bytes(data).decode()
+                return bytes(data).decode("utf-8", "surrogateescape")  # names of files need not be
             case _:
                 return bytes(data)
 

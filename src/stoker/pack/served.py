@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker import split
 from stoker.containers import Place, parts
@@ -155,7 +156,7 @@ def in_place_of(
             # A picture reads its file when it is looked at.
             split.digest((sample, recorder.calls))
 
-        require_same(pack, read, _spread(pack))
+        require_same(pack, read, spread(pack.usable))
         found = _matched(asked, pack, check_draws=check_draws)
     finally:
         put_back()
@@ -184,16 +185,15 @@ def _check_order(dataset: Any, pack: Pack) -> None:
         raise refused(pack, f"it has {len(pack):,} samples, the data set {count:,}")
 
 
-def _spread(pack: Pack) -> list[int]:
-    """The samples to compare, from all over the pack."""
-    usable = pack.usable
+def spread(usable: NDArray[np.int64]) -> list[int]:
+    """COMPARED of these indices, evenly, the first and the last too; all where they are fewer."""
     count = min(COMPARED, len(usable))
     return [int(i) for i in usable[np.linspace(0, len(usable) - 1, count).astype(int)]]
 
 
 def _matched(dataset: Any, pack: Pack, *, check_draws: bool) -> Served:
     """The first recipe by which the pack gives what the Dataset gives."""
-    chosen = _spread(pack)
+    chosen = spread(pack.usable)
     problem = "it holds no sample"
     for once in _ways(dataset, pack) if chosen else ():
         try:

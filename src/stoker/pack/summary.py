@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker.errors import InputError
 from stoker.pack import layout
@@ -19,6 +20,8 @@ from stoker.pack.work import add_moments
 _ORDERED_SHARE = 0.5
 # Labels that are compared with their neighbours: enough to tell 50 % from 51.
 _LABELS_LOOKED_AT = 100_000
+# A label beyond is an identifier or the like, and no class.
+_MOST_CLASSES = 1_000_000
 _SHEET_CELL = 128
 
 
@@ -71,7 +74,8 @@ def summarise(pack: Pack) -> PackSummary:
         for name, count in shard.notes.items():
             notes[name] = notes.get(name, 0) + count
     mean, deviation = _statistics(moments)
-    same, chance = _neighbours(pack)
+    labels = _labels(pack)
+    same, chance = _neighbours(labels)
     return PackSummary(
         path=str(pack.path),
         samples=len(pack),
@@ -83,7 +87,7 @@ def summarise(pack: Pack) -> PackSummary:
         origin=pack.manifest.origin,
         mean=mean,
         deviation=deviation,
-        classes=_classes(pack),
+        classes=_classes(labels, pack.classes),
         same_class_neighbours=same,
         by_chance=chance,
         quarantine=pack.manifest.quarantine,
@@ -119,27 +123,33 @@ def _statistics(moments: Moments) -> tuple[tuple[float, ...], tuple[float, ...]]
     return mean, tuple(math.sqrt(max(0.0, value)) for value in variance)
 
 
-def _classes(pack: Pack) -> dict[str, int]:
-    lengths = [len(shard.class_counts) for shard in pack.shards]
-    counts = np.zeros(max([*lengths, len(pack.classes)], default=0), dtype=np.int64)
-    for shard in pack.shards:
-        # An empty list would be an array of floats, which can't be added.
-        counts[: len(shard.class_counts)] += np.array(shard.class_counts, dtype=np.int64)
-    if not counts.any():  # packs of Datasets were once made without counting
+def _labels(pack: Pack) -> NDArray[Any] | None:
+    """The first label of every sample, as a number; None for a pack without."""
+    names = [field.name for field in pack.batch_fields if field.role is Role.LABEL]
+    if not names or pack.field(names[0]).shape != ():
+        return None
+    return np.concatenate([pack.array(names[0], number) for number in range(len(pack.shards))])
+
+
+def _classes(labels: NDArray[Any] | None, names: tuple[str, ...]) -> dict[str, int]:
+    """Samples by class: all that have names, and other labels that occur. −1 is no class."""
+    if labels is None or labels.dtype.kind not in "iu":
         return {}
+    found, counts = np.unique(labels[labels >= 0], return_counts=True)
+    if not len(found) or found[-1] >= _MOST_CLASSES:
+        return {}
+    by_label = dict.fromkeys(range(len(names)), 0)
+    by_label |= zip(found.tolist(), counts.tolist(), strict=True)
     return {
-        (pack.classes[label] if label < len(pack.classes) else str(label)): int(count)
-        for label, count in enumerate(counts)
+        (names[label] if label < len(names) else str(label)): count
+        for label, count in by_label.items()
     }
 
 
-def _neighbours(pack: Pack) -> tuple[float | None, float | None]:
-    names = [field.name for field in pack.batch_fields if field.role is Role.LABEL]
-    if not names or len(pack) < 2 or not pack.field(names[0]).is_fixed:
+def _neighbours(labels: NDArray[Any] | None) -> tuple[float | None, float | None]:
+    if labels is None or len(labels) < 2:
         return None, None
-    labels = np.concatenate([pack.array(names[0], number) for number in range(len(pack.shards))])[
-        :_LABELS_LOOKED_AT
-    ]
+    labels = labels[:_LABELS_LOOKED_AT]
     _, counts = np.unique(labels, return_counts=True)
     chance = float(((counts / len(labels)) ** 2).sum())
     return float((labels[1:] == labels[:-1]).mean()), chance

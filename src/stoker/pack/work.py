@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from stoker.errors import InputError
 from stoker.pack import crop_jpeg, imaging, shard
-from stoker.pack.manifest import BadSample, Codec, Field, FileEntry, Moments, Role, Transform
+from stoker.pack.manifest import (
+    BadSample,
+    Codec,
+    Field,
+    FileEntry,
+    Moments,
+    Role,
+    Transform,
+    utf8,
+)
 from stoker.pack.sources.dataset import SAMPLE_ERRORS
 from stoker.pack.sources.listing import Column, Kind, SampleRef
 from stoker.pack.sources.reading import SampleReader, array_of
@@ -65,7 +74,6 @@ class ChunkDone(NamedTuple):
     bad: tuple[BadSample, ...]
     notes: dict[str, int]
     moments: Moments
-    classes: dict[int, int]  # samples by label
 
 
 class SealDone(NamedTuple):
@@ -119,7 +127,7 @@ class Work:
             try:
                 sample = self._sample(ref, task.frame.fields)
             except _BAD as error:
-                bad.append(BadSample(index=index, source=_utf8(ref.name), reason=_reason(error)))
+                bad.append(BadSample(index=index, source=utf8(ref.name), reason=_reason(error)))
                 sample = _Sample()
             rows.put(row, sample.values, self._reader.as_read(ref))
             notes.update(sample.notes)
@@ -133,8 +141,26 @@ class Work:
             tuple(bad),
             dict(notes),
             moments,
-            rows.classes(),
         )
+
+    def stored(self, ref: SampleRef, fields: Sequence[Field]) -> dict[str, bytes]:
+        """The bytes of one sample by field, as a pack of these fields has them.
+
+        Raises what the sample raises.
+        """
+        rows = _Rows(fields, 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", imaging.BombWarning)
+            rows.put(0, self._sample(ref, fields).values, self._reader.as_read(ref))
+        columns = rows.columns
+        return {
+            f.name: columns[f.name].tobytes() if f.is_fixed else columns[f.name][0][0]
+            for f in fields
+        }
+
+    def source_hash(self, ref: SampleRef) -> int:
+        """The hash of what one sample is made of. Raises what the sample raises."""
+        return _hash(self._reader.read(ref))
 
     def _sample(self, ref: SampleRef, fields: Sequence[Field]) -> _Sample:
         """One sample as it is stored. Raises any of _BAD."""
@@ -238,13 +264,6 @@ class _Rows:
             elif field.name in values:
                 self.columns[field.name][row] = values[field.name]
 
-    def classes(self) -> dict[int, int]:
-        """Samples by the first label; negative ones, which are no class, are not counted."""
-        for field in self._fields:
-            if field.role is Role.LABEL:
-                return Counter(label for label in self.columns[field.name].tolist() if label >= 0)
-        return {}
-
 
 def fill_value(field: Field) -> int:
     """What stands in the place of a bad sample: −1 for labels, 0 for everything else."""
@@ -331,9 +350,4 @@ def _reason(error: BaseException) -> str:
         text = "the file vanished"
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror
-    return _utf8(" ".join(f"{type(error).__name__}: {text}".split()))
-
-
-def _utf8(text: str) -> str:
-    """File names need not be UTF-8; JSON must."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return utf8(" ".join(f"{type(error).__name__}: {text}".split()))

@@ -14,10 +14,11 @@ import pytest
 from PIL import Image
 
 from stoker.errors import CorruptShardError, InputError, PackError
-from stoker.pack import open_pack, shard
+from stoker.pack import journal, open_pack, shard
 from stoker.pack.build import How, build
-from stoker.pack.journal import Journal, check_free
+from stoker.pack.journal import Journal
 from stoker.pack.manifest import BadSample
+from stoker.pack.revise import repacked
 from stoker.pack.verify import verify
 from tests.unit.pack.conftest import contents, job_of, packed, photo
 
@@ -237,6 +238,43 @@ def test_a_share_of_the_blocks_is_compared_when_asked_for(photos: Path, tmp_path
     assert some.blocks == verify(tmp_path / "p", share=0.3).blocks
 
 
+@pytest.mark.parametrize("offsets", ["missing", "of another header"])
+def test_bytes_are_told_where_their_offsets_are_damaged_too(
+    photos: Path, tmp_path: Path, offsets: str
+) -> None:
+    folder = tmp_path / "p"
+    packed(photos, folder, tier="crop-jpeg")
+    path = folder / "shard-00002.image.bin"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0x10
+    path.write_bytes(data)
+    beside = folder / "shard-00002.image.off.npy"
+    if offsets == "missing":
+        beside.unlink()
+    else:
+        beside.write_bytes(b"no header" + beside.read_bytes()[9:])
+    first, second = verify(folder).damage
+    assert (first.file, first.block, second.file) == (path.name, 0, beside.name)
+    assert first.samples == (None if offsets == "missing" else (10, 14))
+    assert build(repacked(job_of(photos, tier="crop-jpeg"), folder), folder, How()).samples == 5
+
+
+def test_a_file_that_the_disk_does_not_give_is_damaged(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed(photos, tmp_path / "p")
+    pread, path = os.pread, tmp_path / "p" / "shard-00003.label.npy"
+
+    def failing(handle: int, count: int, offset: int) -> bytes:
+        if os.path.samestat(os.fstat(handle), path.stat()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(handle, count, offset)
+
+    monkeypatch.setattr(os, "pread", failing)
+    (damage,) = verify(tmp_path / "p").damage
+    assert f"shard 3, {path.name}: it cannot be read: Input/output error" in str(damage)
+
+
 @pytest.mark.parametrize("what", ["cut", "missing"])
 def test_a_truncated_file_is_found_when_opening_and_by_verify(
     photos: Path, tmp_path: Path, what: str
@@ -329,9 +367,7 @@ def test_a_living_packers_lock_is_respected_and_a_dead_ones_is_none(
             packed(photos, tmp_path / "p", How(resume=resume))
         assert "remove" not in raised.value.run_next
     held.close()
-    with pytest.raises(InputError, match="is half a pack"):
-        packed(photos, tmp_path / "p")
-    assert packed(photos, tmp_path / "p", How(resume=True)).pack is not None
+    assert packed(photos, tmp_path / "p").pack is not None
 
 
 def test_who_holds_the_lock_is_named_where_the_kernel_tells(
@@ -348,9 +384,9 @@ def test_who_holds_the_lock_is_named_where_the_kernel_tells(
         lines += f"3: FLOCK  ADVISORY  WRITE 12 00:00:{file.st_ino} 0 EOF\n"
         (tmp_path / "locks").write_text(lines)
         with pytest.raises(InputError, match=named):
-            check_free(held.path)
+            journal.read(held.path)
     held.close()
-    check_free(held.path)
+    journal.read(held.path)
 
 
 def _tar(path: Path, members: dict[str, bytes]) -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import InputError
-from stoker.pack import Codec, Pack
+from stoker.pack import Codec, Pack, layout, manifest, open_pack
 from stoker.pack.sources.dataset import load_object
 from stoker.pack.sources.find import list_source
 from stoker.pack.summary import summarise
@@ -260,18 +260,21 @@ def test_the_classes_of_a_dataset_are_counted(dataset: object, tmp_path: Path) -
     found = packed(dataset(), tmp_path / "p").pack  # type: ignore[operator]
     assert found is not None
     assert summarise(found).classes == {"x": 11, "y": 10}
-    # As they were packed before labels of Datasets were counted.
-    bare = [msgspec.structs.replace(shard, class_counts=()) for shard in found.shards]
-    found.manifest = msgspec.structs.replace(found.manifest, shards=tuple(bare))
-    assert summarise(found).classes == {}
+    # Packs of before have counts in their manifests; the labels themselves are counted now.
+    old = [msgspec.structs.replace(shard, class_counts=(7, 7)) for shard in found.shards]
+    manifest.write(found.path, msgspec.structs.replace(found.manifest, shards=tuple(old)))
+    assert summarise(open_pack(found.path)).classes == {"x": 11, "y": 10}
 
 
 def test_labels_that_are_no_classes_are_not_counted(dataset: object, tmp_path: Path) -> None:
-    returned = "image, index % 3 - 1 if index < 15 else 10**15"
-    found = packed(dataset(returned), tmp_path / "p").pack  # type: ignore[operator]
-    assert found is not None
-    assert found.shards[0].class_counts == (2, 1)
-    assert found.shards[-1].class_counts == ()
+    for large, expected in ((90_000, {"x": 5, "y": 5, "90000": 6}), (10**15, {})):
+        returned = f"image, index % 3 - 1 if index < 15 else {large}"
+        folder = tmp_path / str(large)
+        found = packed(dataset(returned), folder).pack  # type: ignore[operator]
+        assert found is not None
+        assert summarise(found).classes == expected
+        # Not a number for each label below the largest.
+        assert (folder / layout.MANIFEST).stat().st_size < 20_000
 
 
 def test_what_a_dataset_raises_is_kept_with_the_sample(dataset: object, tmp_path: Path) -> None:
