@@ -445,6 +445,8 @@ def test_a_dataset_is_called_up_to_date_as_far_as_was_looked(tmp_path: Path) -> 
         told = answered(*given, again)
         assert "p is whole and up to date: 40 samples, 16 of them compared\n" in told
     own.write_text(own.read_text().replace("%d", "<%d>"))
+    del sys.modules["own_numbers"]
     done = stoker(*given, "--resume")
     assert "p is out of date: sample" in done.stderr
     assert "next: run again with --repack" in done.stderr
+    del sys.modules["own_numbers"]
