@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from stoker.records.profile import HostTruth, Leg, LegCode, LoaderFacts, Profile
 from stoker.stats import Spread, difference, ratio
+from stoker.theory import measured
 
 ZERO = Spread.exact(0.0)
 # As the probe notes a side loader that broke.
@@ -97,10 +98,7 @@ class Facts:
     @property
     def is_random_apart(self) -> bool:
         """False where the data set's own `__getitem__` draws: what follows need not be random."""
-        operation = self.loader.random_op or ""
-        return operation.rpartition(".")[2] != "__getitem__" or any(
-            stage.deterministic is not None for stage in self.profile.stages
-        )
+        return measured.is_random_apart(self.profile)
 
     @property
     def random_share(self) -> float | None:
@@ -113,12 +111,8 @@ class Facts:
 
         From the first random operation on, and what is no sample's own: collation, hand-over.
         """
-        loader, cpu = self.loader, self.load_cpu_s
-        if loader.random_share is None or loader.sample_s is None or not cpu:
-            return None
-        per_batch = loader.sample_s * loader.batch_size * loader.batches_per_step
-        own = min(1.0, per_batch / cpu)
-        return own * loader.random_share + (1 - own)
+        shares = measured.shares_of(self.profile)
+        return None if shares is None else 1 - shares.repeated
 
     @property
     def blocked_share(self) -> float | None:
