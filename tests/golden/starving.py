@@ -110,22 +110,29 @@ def serial_loader() -> Diagnosis:
         fixes=(
             RankedFix(
                 code=FixCode.OVERLAP,
-                title="Load in worker processes while the step runs",
+                title="load in worker processes while the step runs",
                 speedup=Spread(2.31, 2.24, 2.38),
-                how="DataLoader(\n    dataset,\n    num_workers=2,\n)",
-                costs="about 350 MB of RAM a worker",
+                how="DataLoader(…, num_workers=2)",
+                costs="memory of the worker processes",
                 preconditions=(
-                    "the data set can be pickled (it was: 2 workers were tried)",
-                    "19.3 MB of shared memory",
+                    "the data set can be pickled or forked",
+                    "the order of random numbers changes",
                 ),
                 effort=1,
+                memory_bytes=319_267_584,
             ),
             RankedFix(
-                code=FixCode.PERSISTENT_WORKERS,
-                title="Keep the workers between epochs",
-                speedup=Spread(1.02, 0.61, 1.09),
-                how="persistent_workers=True",
-                costs="per-epoch state of the data set is frozen in the workers",
+                code=FixCode.PACK,
+                title="store once what gives the same result each time, and read that",
+                speedup=None,
+                how="stoker pack --from DIAGNOSIS PACK stores samples as they are before the first "
+                "random operation (packed once: Resize | in every epoch: RandomCrop); stoker run "
+                "--apply pack=PACK then reads them",
+                costs="disk space, and one pass over the data",
+                preconditions=("the deterministic part does not change between runs",),
+                effort=3,
+                disk_bytes=963_379_200,
+                minutes=0.14,
             ),
         ),
         dont=(
@@ -290,29 +297,41 @@ def cpu_saturated() -> Diagnosis:
         fixes=(
             RankedFix(
                 code=FixCode.PACK,
-                title="Decode once: store the pictures at training size",
+                title="store once what gives the same result each time, and read that",
                 speedup=Spread(3.62, 3.41, 3.83),
-                how="stoker pack --from diagnosis.json DST --size 256",
-                costs="38 GB of disk, 22 minutes once",
-                preconditions=("the pictures do not change between epochs",),
+                how="stoker pack --from DIAGNOSIS PACK stores samples as they are before the first "
+                "random operation (RandomResizedCrop and what follows it stays); stoker run "
+                "--apply pack=PACK then reads them",
+                costs="disk space, and one pass over the data",
+                preconditions=("the deterministic part does not change between runs",),
                 effort=3,
+                disk_bytes=771_000_000_000,
+                minutes=712.0,
             ),
             RankedFix(
                 code=FixCode.REDUCED_DECODE,
-                title="Decode at half scale",
-                speedup=Spread(1.71, 1.66, 1.77),
-                measured=Spread(1.69, 1.67, 1.72),
-                how='image.draft("RGB", (256, 256))',
-                costs="resampling differs from full decode by up to 2 grey levels",
+                title="decode at 1/2 of the sides, from the file on",
+                speedup=None,
+                how='image.draft("RGB", (side, side)) between Image.open and the first pixel',
+                costs="samples differ by a few grey levels from those decoded in full and resized",
+                preconditions=(
+                    "pictures are resized as a whole, or crops stay larger than what they are "
+                    "resized to",
+                ),
                 effort=2,
+                withheld="it depends on the pictures: time some of them",
             ),
             RankedFix(
-                code=FixCode.CPU_ALLOCATION,
-                title="Ask for 8 cores",
-                speedup=Spread(3.1, 2.2, 4.0),
-                how="docker run --cpus=8 …",
-                costs="a larger machine",
-                effort=3,
+                code=FixCode.ALLOCATOR,
+                title="let the workers keep the memory that they free",
+                speedup=None,
+                measured=Spread(1.19, 1.17, 1.22),
+                how="stoker run --apply allocator; or in the script's environment "
+                "MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=536870912",
+                costs="memory that workers would have given back",
+                preconditions=("the C library is glibc",),
+                effort=1,
+                withheld="only a trial shows it: stoker doctor --try",
             ),
         ),
         dont=(

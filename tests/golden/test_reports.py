@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stoker.diagnose.fixes import BY_CODE
+from stoker.diagnose.ranking import answers
 from stoker.report.canvas import Canvas
 from stoker.report.terminal import render
 from stoker.report.view import view
@@ -38,6 +40,17 @@ def test_the_report_reads_as_it_was_stored(name: str, kind: str) -> None:
     assert text == stored.read_text(encoding="utf-8"), (
         f"look at the difference; if it is wanted: {_REGENERATE}=1 python -m pytest tests/golden"
     )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_report_shows_only_fixes_that_a_run_can_give(name: str) -> None:
+    diagnosis = ALL[name]()
+    for fix in diagnosis.fixes:
+        known = BY_CODE[fix.code]
+        assert fix.code in answers(diagnosis.verdict.code)
+        assert (fix.costs, fix.effort) == (known.costs, known.effort)
+        assert set(known.preconditions) <= set(fix.preconditions)
+        assert fix.speedup is None or (fix.speedup.is_promise and not fix.withheld)
 
 
 def test_no_stored_report_is_left_without_its_case() -> None:

@@ -242,7 +242,18 @@ def _prescribed(diagnosis: Diagnosis, args: argparse.Namespace) -> tuple[Request
             f"{_words(args.call)}"
         )
         _tell(f"next: {again}; or try one, --apply overlap", is_quiet=args.quiet)
+    _show_by_hand("\n".join(chosen.by_hand), args)
     return chosen.requests
+
+
+def _show_by_hand(code: str, args: argparse.Namespace) -> None:
+    """What only the author of the script can change, as code: no remedy does it."""
+    from stoker.cli.streams import write_stdout
+
+    if code and args.dry_run:
+        write_stdout(code)
+    elif code and not args.quiet:
+        print(code, end="", file=sys.stderr)
 
 
 def _show(call: ScriptCall, requests: tuple[Request, ...]) -> int:

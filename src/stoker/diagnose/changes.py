@@ -11,13 +11,15 @@ from stoker.diagnose.worker_counts import measured_leg
 from stoker.records.profile import THREADS, LegCode
 from stoker.records.scenario import Resource, Scenario
 from stoker.stats import Spread
+from stoker.theory import measured, whatif
 
 # A store asked once for a shard of many samples waits this share of what one request a sample
 # costs: 20 samples a request is what even small shards (4 MB of 200 KB pictures) hold.
 _SHARD_WAIT = 0.05
-# A sample from a pack costs a copy and the collation; 5 % of the work is what remained of it for
-# decoded pictures read from the page cache (0.2 of 4 ms).
-PACKED_SHARE = 0.05
+# A file on a local disk, opened and read: a request, and the bytes at the rate of a SATA drive.
+_LOCAL_S, _LOCAL_BYTES_PER_S = 1e-4, 5e8
+# A random share below this is too little to move to the device.
+RANDOM_WORTH = 0.2
 # What is left of per-item work when a batch is fetched in one call; a twentieth is what a numpy
 # take and one conversion cost of 128 single rows (0.03 of 0.65 ms).
 _BATCHED_SHARE = 0.05
@@ -25,6 +27,8 @@ _COLLATION_WORTH = 0.2
 # Batches this many times as large are what the fix of a fixed cost is forecast for.
 BATCH_FACTOR = 4
 _OPENING_WORTH = 0.3
+# Batches that torch prefetches for each worker, and how many times as many a deeper queue holds.
+USUAL_DEPTH, _DEEPER = 2, 4
 # A batch below this is handed over in a fraction of a millisecond whatever its type.
 _LARGE_BYTES = 2_000_000
 _UINT8_SHARE = 0.25
@@ -37,35 +41,40 @@ _CACHE_SHARE = 0.5
 
 def stored_once(case: Case) -> Scenario | None:
     """Everything before the first random operation is done once and read back."""
-    redone = case.facts.redone_share
-    if redone is None:
+    if case.facts.redone_share is None:
         return None
-    left = redone + (1 - redone) * PACKED_SHARE
-    return with_work(case.scenario, stages=scaled(case.scenario, left))
+    return measured.packed(case.facts.profile, case.scenario)
 
 
 def fits_in_memory(case: Case) -> bool | None:
-    """Whether all samples, decoded, fit into half of the memory that is available."""
+    """Whether all samples, decoded, fit into half of the memory that is available.
+
+    One cache serves all workers, so their number does not matter. None: not known.
+    """
     facts = case.facts
-    samples, room = facts.loader.samples, facts.host.memory_available_bytes
-    if samples is None or room is None or not facts.loader.batch_bytes:
+    samples, room, each = (
+        facts.loader.samples,
+        facts.host.memory_available_bytes,
+        facts.sample_bytes,
+    )
+    if samples is None or room is None or each is None:
         return None
-    each = facts.loader.batch_bytes / facts.loader.batch_size
-    copies = max(1, facts.workers)  # a worker's cache is its own
-    return samples * each * copies <= _CACHE_SHARE * room
+    return samples * each <= _CACHE_SHARE * room
 
 
 def cache_ram(case: Case) -> Scenario | None:
-    """As stored once, where all decoded samples fit into memory."""
-    return stored_once(case) if fits_in_memory(case) else None
+    """As stored once, where all decoded samples fit into memory, from which they are then read."""
+    if case.facts.redone_share is None or not fits_in_memory(case):
+        return None
+    return measured.kept_in_memory(case.scenario)
 
 
 def device_augment(case: Case) -> Scenario | None:
-    """What comes after the first random operation moves to the device."""
+    """What comes after the first random operation moves to the device, whose step grows by it."""
     random = case.facts.random_share
-    if random is None or random < 0.2:
+    if random is None or random < RANDOM_WORTH:
         return None
-    return with_work(case.scenario, stages=scaled(case.scenario, 1 - random))
+    return measured.on_device(case.scenario)
 
 
 # -- storage ---------------------------------------------------------------------------------------
@@ -78,8 +87,12 @@ def shard(case: Case) -> Scenario | None:
 
 
 def cache_local(case: Case) -> Scenario | None:
-    """A local disk: a tenth of a millisecond a file, which is less than a shard's share here."""
-    return shard(case)
+    """The files of a sample on a local disk, from the second epoch on."""
+    work = case.scenario.workload
+    waits = [cost.per_sample.median for cost in work.stages if cost.resource is Resource.STORAGE]
+    size = work.stored_bytes or work.sample_bytes or 0.0
+    local_s = min(_LOCAL_S + size / _LOCAL_BYTES_PER_S, sum(waits))
+    return whatif.storage(case.scenario, whatif.Store(name="local disk", wait_s=local_s))
 
 
 # -- cores, epochs, delivery -----------------------------------------------------------------------
@@ -229,6 +242,11 @@ def larger_batch(case: Case) -> Scenario | None:
         batch_size=work.batch_size * BATCH_FACTOR,
         device_s=work.device_s.scaled(factor),
     )
+
+
+def deeper(case: Case) -> int:
+    """Batches ahead for each worker that a deeper queue asks for."""
+    return _DEEPER * (case.facts.loader.prefetch_factor or USUAL_DEPTH)
 
 
 def deeper_queue(case: Case) -> Scenario | None:

@@ -12,7 +12,7 @@ from stoker.diagnose.gap import judge_gap
 from stoker.diagnose.judge import judge
 from stoker.diagnose.ladder import climb, outlook
 from stoker.diagnose.ledger import account
-from stoker.diagnose.ranking import rank
+from stoker.diagnose.ranking import are_promises, rank
 from stoker.diagnose.store import most_reads_per_s
 from stoker.diagnose.tryout import tryout
 from stoker.diagnose.wording import cores
@@ -32,6 +32,7 @@ from stoker.records.profile import HostTruth, LegCode, Profile
 from stoker.records.scenario import Scenario
 from stoker.stats import Spread
 from stoker.theory.calibrate import scenario_from
+from stoker.theory.measured import marked
 from stoker.zoo.load import Zoo
 
 # Other processes are worth a word from this many cores on.
@@ -63,9 +64,12 @@ def diagnose(profile: Profile, zoo: Zoo | None = None) -> Diagnosis:
 
 
 def scenario_of(profile: Profile, facts: Facts, verdict: VerdictCode) -> Scenario | None:
-    """Without leg L there is nothing to forecast from, but there still is a verdict."""
+    """What fixes change, what repeats and what is random marked in it.
+
+    Without leg L there is nothing to forecast from (None), but there still is a verdict.
+    """
     try:
-        scenario = scenario_from(profile)
+        scenario = marked(profile, scenario_from(profile))
     except InputError:
         return None
     most = most_reads_per_s(facts)
@@ -101,7 +105,7 @@ def _put_together(
     needed = facts.cores_needed if facts is not None else None
     case = Case(facts, scenario) if facts is not None and scenario is not None else None
     # A ladder whose rungs are no promises one by one is none together.
-    is_promised = not any(fix.withheld for fix in fixes)
+    is_promised = are_promises(fixes)
     climbed = climb(case) if case is not None and is_promised else ()
     host = {name: getattr(profile.host, name) for name in HostTruth.__struct_fields__}
     return Diagnosis(

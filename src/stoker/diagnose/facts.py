@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from stoker.records.profile import BESIDE, HostTruth, Leg, LegCode, LoaderFacts, Profile
 from stoker.stats import Spread, difference, ratio
+from stoker.theory import measured
 
 ZERO = Spread.exact(0.0)
 # Waits for a store are in the making of samples, and most of it; what is below half of it may be
 # a first read, a lock, a page fault. A worker that nobody takes batches from waits outside of it.
 _WAITING = 0.50
-# Of the work of known stages: a draw in code that takes no more leaves most of them apart.
-_LITTLE = 0.10
 # As the probe notes a side loader that broke.
 _WORKERS_FAILED = re.compile(r"a loader of [1-9]\d* workers failed: (.*)")
 
@@ -101,16 +100,8 @@ class Facts:
 
     @property
     def is_random_apart(self) -> bool:
-        """False where the data set's own `__getitem__` draws and does much of the work itself.
-
-        What follows the draw need not be random, and only stages that it calls are told apart.
-        """
-        if (self.loader.random_op or "").rpartition(".")[2] != "__getitem__":
-            return True
-        stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
-        told = sum(stage.cpu_s for stage in stages if stage.deterministic is not None)
-        own = sum(stage.cpu_s for stage in stages if stage.stage.endswith(".__getitem__"))
-        return told > 0 and own <= _LITTLE * told
+        """False where what follows a draw of the data set's own `__getitem__` can't be told."""
+        return measured.is_random_apart(self.profile)
 
     @property
     def random_share(self) -> float | None:
@@ -123,12 +114,8 @@ class Facts:
 
         From the first random operation on, and what is no sample's own: collation, hand-over.
         """
-        loader, cpu = self.loader, self.load_cpu_s
-        if loader.random_share is None or loader.sample_s is None or not cpu:
-            return None
-        per_batch = loader.sample_s * loader.batch_size * loader.batches_per_step
-        own = min(1.0, per_batch / cpu)
-        return own * loader.random_share + (1 - own)
+        shares = measured.shares_of(self.profile)
+        return None if shares is None else 1 - shares.repeated
 
     @property
     def blocked_share(self) -> float | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stoker.diagnose import charges
 from stoker.diagnose.case import Case
 from stoker.diagnose.changes import (
     BATCH_FACTOR,
     cache_local,
     cache_ram,
+    deeper,
     deeper_queue,
     device_augment,
     flat,
@@ -34,6 +36,17 @@ from stoker.diagnose.changes import (
     without_items,
     without_python,
 )
+from stoker.diagnose.charges import Charging
+from stoker.diagnose.operations import (
+    captured,
+    dearest,
+    decode_scale,
+    how_to_reduce,
+    how_to_replace,
+    kept_memory,
+    reduced_decode,
+    replace_op,
+)
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
 from stoker.records.diagnosis import FixCode
@@ -43,7 +56,10 @@ from stoker.records.scenario import Scenario
 
 @dataclass(frozen=True)
 class Fix:
-    """One thing that can be done; effort 1 a setting, 2 a few lines, 3 other data or machines."""
+    """One thing that can be done; effort 1 a setting, 2 a few lines, 3 other data or machines.
+
+    `costs` says what it costs in words, `charge` in bytes and minutes.
+    """
 
     code: FixCode
     title: str | Callable[[Case], str]
@@ -52,10 +68,15 @@ class Fix:
     how: str | Callable[[Case], str]
     costs: str
     preconditions: tuple[str, ...] = ()
+    charge: Charging = charges.nothing
 
     def title_for(self, case: Case) -> str:
         """What the fix is, in the words of this run."""
         return self.title if isinstance(self.title, str) else self.title(case)
+
+    def how_for(self, case: Case) -> str:
+        """How it is done, in the words of this run."""
+        return self.how if isinstance(self.how, str) else self.how(case)
 
 
 def _workers(case: Case) -> str:
@@ -111,6 +132,7 @@ FIXES: tuple[Fix, ...] = (
             "the data set can be pickled or forked",
             "the order of random numbers changes",
         ),
+        charge=charges.workers,
     ),
     Fix(
         code=FixCode.WORKERS,
@@ -120,6 +142,7 @@ FIXES: tuple[Fix, ...] = (
         how=lambda case: _with_count(case, best_workers(case)),
         costs="memory of the further workers",
         preconditions=("shared memory and RAM for the further workers",),
+        charge=charges.workers,
     ),
     Fix(
         code=FixCode.FEWER_WORKERS,
@@ -137,6 +160,18 @@ FIXES: tuple[Fix, ...] = (
         how=_how_to_pack,
         costs="disk space, and one pass over the data",
         preconditions=("the deterministic part does not change between runs",),
+        charge=charges.samples_on_disk,
+    ),
+    Fix(
+        code=FixCode.REDUCED_DECODE,
+        title=lambda case: f"decode at 1/{decode_scale(case) or 2} of the sides, from the file on",
+        effort=2,
+        after=reduced_decode,
+        how=how_to_reduce,
+        costs="samples differ by a few grey levels from those decoded in full and resized",
+        preconditions=(
+            "pictures are resized as a whole, or crops stay larger than what they are resized to",
+        ),
     ),
     Fix(
         code=FixCode.CACHE_RAM,
@@ -146,6 +181,7 @@ FIXES: tuple[Fix, ...] = (
         how="keep what comes before the first random operation in a shared array",
         costs="memory for all samples",
         preconditions=("all decoded samples fit into memory",),
+        charge=charges.samples_in_memory,
     ),
     Fix(
         code=FixCode.DEVICE_AUGMENT,
@@ -157,12 +193,22 @@ FIXES: tuple[Fix, ...] = (
         preconditions=("the operations exist for batches on the device",),
     ),
     Fix(
+        code=FixCode.REPLACE_OP,
+        title=lambda case: f"a faster way for {(dearest(case) or ('the dearest operation',))[0]}",
+        effort=3,
+        after=replace_op,
+        how=how_to_replace,
+        costs="another library; its results may differ a little",
+        preconditions=("the results are near enough for the training",),
+    ),
+    Fix(
         code=FixCode.SHARD,
         title="few large files, read in sequence",
         effort=3,
         after=shard,
         how="write samples into shards of 100 MB or more; shuffle shards and a window",
         costs="disk space for a copy, and one pass over the data",
+        charge=charges.files_again,
     ),
     Fix(
         code=FixCode.CACHE_LOCAL,
@@ -171,6 +217,7 @@ FIXES: tuple[Fix, ...] = (
         after=cache_local,
         how="read through a local copy; the first epoch is as slow as now",
         costs="local disk space for the data set",
+        charge=charges.files_copied,
     ),
     Fix(
         code=FixCode.CPU_ALLOCATION,
@@ -191,6 +238,7 @@ FIXES: tuple[Fix, ...] = (
         how="DataLoader(…, persistent_workers=True)",
         costs="memory of the workers between epochs",
         preconditions=("nothing in the data set must be made anew for each epoch",),
+        charge=charges.kept_workers,
     ),
     Fix(
         code=FixCode.NATIVE_THREADS,
@@ -199,6 +247,16 @@ FIXES: tuple[Fix, ...] = (
         after=one_thread,
         how="worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(1); OMP_NUM_THREADS=1",
         costs="nothing",
+    ),
+    Fix(
+        code=FixCode.ALLOCATOR,
+        title="let the workers keep the memory that they free",
+        effort=1,
+        after=kept_memory,
+        how="stoker run --apply allocator; or in the script's environment "
+        "MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=536870912",
+        costs="memory that workers would have given back",
+        preconditions=("the C library is glibc",),
     ),
     Fix(
         code=FixCode.BATCHED_FETCH,
@@ -232,6 +290,7 @@ FIXES: tuple[Fix, ...] = (
         after=read_once,
         how="write the data anew in groups of about a batch",
         costs="disk space, and one pass over the data",
+        charge=charges.files_again,
     ),
     Fix(
         code=FixCode.RESTORE_AFFINITY,
@@ -249,10 +308,11 @@ FIXES: tuple[Fix, ...] = (
         how=lambda case: (
             "stoker.Loader(…, memory_bytes=…): its queue grows by itself, within that"
             if _is_own(case)
-            else f"DataLoader(…, prefetch_factor={4 * (case.facts.loader.prefetch_factor or 2)})"
+            else f"DataLoader(…, prefetch_factor={deeper(case)})"
         ),
         costs="shared memory for the batches that lie ready",
         preconditions=("shared memory for the deeper queue",),
+        charge=charges.deeper_queue,
     ),
     Fix(
         code=FixCode.UNORDERED,
@@ -296,6 +356,18 @@ FIXES: tuple[Fix, ...] = (
         preconditions=("training still converges at the larger batch",),
     ),
     Fix(
+        code=FixCode.GRAPH_CAPTURE,
+        title="record the step once, and launch it as a whole",
+        effort=2,
+        after=captured,
+        how='torch.compile(model, mode="reduce-overhead"), or torch.cuda.graphs around the step',
+        costs="device memory for the recorded step; minutes of compiling at the start",
+        preconditions=(
+            "every batch has the same shapes: drop_last=True",
+            "nothing in the step waits for the device or branches on its results",
+        ),
+    ),
+    Fix(
         code=FixCode.SMALLER_PAYLOAD,
         title="fewer bytes to hand over",
         effort=2,
@@ -318,6 +390,7 @@ FIXES: tuple[Fix, ...] = (
         after=larger_shm,
         how="docker run --shm-size=…, or an emptyDir of medium Memory at /dev/shm",
         costs="memory, as far as it is used",
+        charge=charges.shared_memory,
     ),
     Fix(
         code=FixCode.FLAT_STORAGE,
@@ -355,5 +428,8 @@ FIXES: tuple[Fix, ...] = (
             "batch before the step of this one"
         ),
         costs="pinned memory for two batches",
+        charge=charges.early_batches,
     ),
 )
+
+BY_CODE = {fix.code: fix for fix in FIXES}

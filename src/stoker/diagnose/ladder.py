@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.diagnose.case import Case, scaled, with_work
-from stoker.diagnose.changes import PACKED_SHARE, persistent, pinned_async
-from stoker.diagnose.fixes import FIXES
+from stoker.diagnose.case import Case
+from stoker.diagnose.changes import RANDOM_WORTH
+from stoker.diagnose.fixes import BY_CODE
 from stoker.diagnose.wording import cores
-from stoker.diagnose.worker_counts import more_workers, overlap
 from stoker.records.diagnosis import FixCode, Outlook, Rung
 from stoker.records.scenario import Scenario
 from stoker.theory.pipeline import cores_needed, forecast, gain
@@ -25,53 +24,29 @@ RUNGS = (
     FixCode.DEVICE_AUGMENT,
     FixCode.PINNED_ASYNC,
 )
+# The order in which they change the scenario: how many workers are best depends on their work.
+_MADE = (
+    *(FixCode.PACK, FixCode.DEVICE_AUGMENT, FixCode.OVERLAP, FixCode.WORKERS),
+    *(FixCode.PERSISTENT_WORKERS, FixCode.PINNED_ASYNC),
+)
 # A rung below this gain is within what two runs of one script differ by.
 _WORTH = 1.03
 # Less is no rung of a ladder that is read in whole milliseconds.
 _SEEN = 1.005
 # This close to the device's own step there is nothing left to win.
 _REACHED = 1.03
-# A random share below this is too little to move to the device.
-_RANDOM_WORTH = 0.2
-
-_FIXES = {fix.code: fix for fix in FIXES}
 
 
 def compose(case: Case, codes: Sequence[FixCode]) -> Scenario | None:
     """The scenario with all these fixes made; None where one of them does not apply."""
-    chosen = set(codes)
     scenario = case.scenario
-    left = _work_left(case, chosen)
-    if left is None:
-        return None
-    scenario = with_work(scenario, stages=scaled(scenario, left))
-    for code, change in (
-        (FixCode.OVERLAP, overlap),
-        (FixCode.WORKERS, more_workers),
-        (FixCode.PERSISTENT_WORKERS, persistent),
-        (FixCode.PINNED_ASYNC, pinned_async),
-    ):
-        if code in chosen:
-            after = change(Case(case.facts, scenario))
+    for code in _MADE:
+        if code in codes:
+            after = BY_CODE[code].after(Case(case.facts, scenario))
             if after is None:
                 return None
             scenario = after
     return scenario
-
-
-def _work_left(case: Case, chosen: set[FixCode]) -> float | None:
-    """The share of the CPU work on a sample that stays on the host."""
-    redone, random = case.facts.redone_share, case.facts.random_share
-    left = 1.0
-    if FixCode.PACK in chosen:
-        if redone is None:
-            return None
-        left = redone + (1 - redone) * PACKED_SHARE
-    if FixCode.DEVICE_AUGMENT in chosen:
-        if random is None or random < _RANDOM_WORTH:
-            return None
-        left = max(PACKED_SHARE, left - random)
-    return left
 
 
 Climbed = tuple[tuple[FixCode, Scenario], ...]
@@ -118,7 +93,7 @@ def _helps(case: Case, code: FixCode, climbed: Sequence[FixCode]) -> bool:
 def _rung(case: Case, code: FixCode, after: Scenario) -> Rung:
     return Rung(
         code=code,
-        title=_FIXES[code].title_for(case),
+        title=BY_CODE[code].title_for(case),
         step_s=forecast(after).step_s,
         speedup=gain(case.scenario, after),
         cores_per_accelerator=cores_needed(after),
@@ -164,7 +139,7 @@ def _sentence(case: Case, together: Sequence[FixCode], rungs: Sequence[FixCode])
 def irreducible(case: Case) -> str:
     """What no rung on the host takes away."""
     loader = case.facts.loader
-    if not loader.random_share or loader.random_share < _RANDOM_WORTH:
+    if not loader.random_share or loader.random_share < RANDOM_WORTH:
         return ""
     if not case.facts.is_random_apart:
         generated = ""

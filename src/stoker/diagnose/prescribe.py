@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stoker.diagnose.case import Case
+from stoker.diagnose.changes import deeper
 from stoker.diagnose.diagnosis import scenario_of
 from stoker.diagnose.facts import facts_of
-from stoker.diagnose.fixes import FIXES
+from stoker.diagnose.fixes import BY_CODE
+from stoker.diagnose.ranking import WITH_WORKERS
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import Diagnosis, FixCode, RankedFix, Tryout, VerdictCode
 from stoker.records.profile import OWN_LOADER
 from stoker.remedy.cache_ram import room_for
+from stoker.remedy.code import by_hand
 from stoker.remedy.request import Request, parse
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
@@ -20,18 +23,15 @@ from stoker.theory.pipeline import gain
 # A remedy has its own small risks: below this promised gain the script is left as it is. The cases
 # without a fault lie below 1.05.
 _WORTH = 1.05
-# Fixes whose gain no closed form knows; the run itself shows whether they help.
-_SHOWN_BY_THE_RUN = frozenset({FixCode.PREFETCH_DEPTH})
-
-_BY_CODE = {fix.code: fix for fix in FIXES}
 
 
 @dataclass(frozen=True)
 class Prescription:
-    """The remedies to apply, and a line for everything that was decided."""
+    """The remedies to apply, a line for everything that was decided, and code for the user."""
 
     requests: tuple[Request, ...]
     reasons: tuple[str, ...]
+    by_hand: tuple[str, ...] = ()  # of fixes that no remedy makes, as code to adapt
 
 
 def prescribe(diagnosis: Diagnosis) -> Prescription:
@@ -47,7 +47,7 @@ def prescribe(diagnosis: Diagnosis) -> Prescription:
     useless = _useless(tried)
     left = tuple(request for request in forecast.requests if request.name not in useless)
     reasons = (f"tried: {tried.sentence}", *forecast.reasons)
-    return Prescription(left, reasons if left else reasons[:1])
+    return Prescription(left, reasons if left else reasons[:1], forecast.by_hand)
 
 
 def _useless(tried: Tryout) -> set[str]:
@@ -73,33 +73,41 @@ def _from_forecasts(diagnosis: Diagnosis) -> Prescription:
     scenario = scenario_of(diagnosis.profile, facts, code)
     if scenario is None:
         return Prescription((), (f"{code}: too little was measured to choose a remedy",))
-    case = Case(facts, scenario)
+    return _chosen(Case(facts, scenario), code, diagnosis.fixes)
+
+
+def _chosen(case: Case, code: VerdictCode, fixes: Sequence[RankedFix]) -> Prescription:
+    """The first fix that is a remedy worth applying; of those before it what the user can do."""
     reasons: list[str] = []
-    for fix in diagnosis.fixes:
+    snippets: list[str] = []
+    for fix in fixes:
         request = request_for(case, fix.code)
-        promise = _promise(fix)
         if request is None:
-            reasons.append(_by_hand(fix, promise))
-        elif _is_worth_it(fix, promise):
-            reasons.append(f"{code}: {request}{_told(promise)}")
+            reasons.append(_by_hand(fix))
+            snippets.append(by_hand(fix.code))
+        elif _is_worth_it(case, fix):
             more = _further(case, fix.code)
+            reasons.append(f"{code}: {request}{_told(fix)}")
             reasons += [f"with it: {one}" for one in more]
-            return Prescription((request, *more), tuple(reasons))
+            return Prescription((request, *more), tuple(reasons), tuple(filter(None, snippets)))
         else:
-            reasons.append(f"{request}: not worth it{_told(promise)}")
+            reasons.append(f"{request}: not worth it{_told(fix)}")
     instead = _setting_instead(case)
+    requests: tuple[Request, ...] = ()
     if instead is not None:
-        reasons.append(f"meanwhile {instead[0]}{_told(instead[1])}")
-        return Prescription((instead[0],), tuple(reasons))
-    return Prescription((), (f"{code}", *reasons))
+        requests = (instead[0],)
+        reasons.append(f"meanwhile {instead[0]}, {_number(instead[1])} forecast")
+    else:
+        reasons.insert(0, f"{code}")
+    return Prescription(requests, tuple(reasons), tuple(filter(None, snippets)))
 
 
 def _setting_instead(case: Case) -> tuple[Request, Spread] | None:
     """What a mere setting gives where the cause itself is not mended by one."""
     for code in (FixCode.OVERLAP, FixCode.WORKERS, FixCode.PERSISTENT_WORKERS):
-        after = _BY_CODE[code].after(case)
+        after = BY_CODE[code].after(case)
         request = request_for(case, code)
-        if after is None or request is None:
+        if after is None or request is None or _failed_here(case, code):
             continue
         promise = gain(case.scenario, after)
         if promise.is_promise and promise.low >= _WORTH:
@@ -126,7 +134,12 @@ def request_for(case: Case, code: FixCode) -> Request | None:
         case FixCode.RESTORE_AFFINITY:
             return Request("restore-affinity")
         case FixCode.PREFETCH_DEPTH:
-            return Request("prefetch-depth", 4 * (loader.prefetch_factor or 2))
+            return Request("prefetch-depth", deeper(case))
+        case FixCode.UNORDERED:
+            # One worker finishes its batches in their order.
+            return Request("unordered") if case.facts.workers > 1 else None
+        case FixCode.ALLOCATOR:
+            return Request("allocator")
         case FixCode.PINNED_ASYNC:
             return Request("pinned-async")
         case FixCode.CACHE_RAM:
@@ -138,19 +151,22 @@ def request_for(case: Case, code: FixCode) -> Request | None:
             return None
 
 
-def _promise(fix: RankedFix) -> Spread | None:
-    return fix.measured if fix.measured is not None else fix.speedup
+def _is_worth_it(case: Case, fix: RankedFix) -> bool:
+    """By its number; without one the run itself shows what it gives, unless it has failed here."""
+    promise = fix.measured or fix.speedup
+    if promise is not None:
+        return promise.median >= _WORTH
+    return not _failed_here(case, fix.code)
 
 
-def _is_worth_it(fix: RankedFix, promise: Spread | None) -> bool:
-    if promise is None:
-        return fix.code in _SHOWN_BY_THE_RUN or fix.speedup is None
-    return promise.median >= _WORTH
+def _failed_here(case: Case, code: FixCode) -> bool:
+    """Every loader with workers that the doctor tried ended in an error."""
+    return code in WITH_WORKERS and case.facts.workers_failed is not None
 
 
 def _further(case: Case, first: FixCode) -> tuple[Request, ...]:
     """Remedies that add to the first one by the same forecast."""
-    change = _BY_CODE[first].after(case)
+    change = BY_CODE[first].after(case)
     if change is None:
         return ()
     found: list[Request] = []
@@ -158,7 +174,7 @@ def _further(case: Case, first: FixCode) -> tuple[Request, ...]:
     for code in (FixCode.PERSISTENT_WORKERS, FixCode.PINNED_ASYNC):
         if code is first:
             continue
-        then = _BY_CODE[code].after(Case(case.facts, now))
+        then = BY_CODE[code].after(Case(case.facts, now))
         request = request_for(case, code)
         if then is not None and request is not None and gain(now, then).median >= _WORTH:
             found.append(request)
@@ -166,14 +182,21 @@ def _further(case: Case, first: FixCode) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def _by_hand(fix: RankedFix, promise: Spread | None) -> str:
-    line = f"{fix.code} is yours to make{_told(promise)}: {fix.how}"
+def _by_hand(fix: RankedFix) -> str:
+    line = f"{fix.code} is yours to make{_told(fix)}: {fix.how}"
     if fix.code is FixCode.CACHE_LOCAL:
         line += "; --apply cache-local=DIR:SIZE does so for files that Python's open reads"
     return line
 
 
-def _told(promise: Spread | None) -> str:
-    if promise is None:
-        return ", no number promised"
-    return f", {promise.median:.2f}x ({promise.low:.2f} to {promise.high:.2f}) forecast"
+def _told(fix: RankedFix) -> str:
+    """Its number, measured in a trial or forecast, or why it has none."""
+    if fix.measured is not None:
+        return f", {_number(fix.measured)} measured"
+    if fix.speedup is not None:
+        return f", {_number(fix.speedup)} forecast"
+    return ", no number promised" + (f" ({fix.withheld})" if fix.withheld else "")
+
+
+def _number(gain: Spread) -> str:
+    return f"{gain.median:.2f}x ({gain.low:.2f} to {gain.high:.2f})"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stoker.diagnose.case import Case
-from stoker.diagnose.fixes import FIXES, Fix
+from stoker.diagnose.fixes import BY_CODE, Fix
+from stoker.diagnose.store import store_of
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
+from stoker.records.storage import StoreKind
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 
@@ -18,22 +22,31 @@ _WORTH = 1.03
 # and go, and with one of two cores taken 1.8x was forecast where 2.2x was measured without it.
 _CROWDED = 0.25
 
-_BY_CODE = {fix.code: fix for fix in FIXES}
+# These change nothing that the closed form knows.
+_BESIDE_THE_FORM = {
+    FixCode.FLAT_STORAGE: "it keeps the run from its end, and makes no step shorter",
+    FixCode.SHM_SIZE: "it keeps the run from its end, and makes no step shorter",
+    FixCode.CHECK_CLOCKS: "it tells what to mend",
+    FixCode.CHECK_PEER: "it tells what to mend",
+    FixCode.PREFETCH_DEPTH: "only a trial shows it: stoker doctor --try",
+    FixCode.UNORDERED: "only a trial shows it: stoker doctor --try",
+}
+# Of these the form knows no more than that they could help.
+_ONLY_POSSIBLE = {
+    FixCode.REPLACE_OP: "it depends on what takes its place",
+    FixCode.ALLOCATOR: "only a trial shows it: stoker doctor --try",
+    FixCode.GRAPH_CAPTURE: "it depends on what of the step can be recorded",
+}
+# Why these are named without a number, in every run; they stand behind those that have one.
+_NO_NUMBER = _BESIDE_THE_FORM | _ONLY_POSSIBLE
 
-# These change nothing that the closed form knows: they are named without a number.
-_WITHOUT_NUMBER = frozenset(
-    {
-        FixCode.FLAT_STORAGE,
-        FixCode.SHM_SIZE,
-        FixCode.CHECK_CLOCKS,
-        FixCode.CHECK_PEER,
-        FixCode.PREFETCH_DEPTH,
-        FixCode.UNORDERED,
-    }
-)
+# Measuring longer makes no interval of these narrower.
+_WIDE = {FixCode.REDUCED_DECODE: "it depends on the pictures: time some of them"}
 
 # Fixes that set workers on the data set.
-_WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
+WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
+# Stores that give more to more readers.
+_GIVES_MORE = frozenset({StoreKind.LATENCY, StoreKind.SLOTS})
 
 # Which fixes answer which verdict; the order settles what gains and effort leave equal.
 _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
@@ -45,8 +58,11 @@ _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
         FixCode.PACK,
         FixCode.DEVICE_AUGMENT,
         FixCode.FEWER_WORKERS,
+        FixCode.REDUCED_DECODE,
+        FixCode.REPLACE_OP,
+        FixCode.ALLOCATOR,
     ),
-    VerdictCode.STORAGE_BOUND: (FixCode.SHARD, FixCode.CACHE_LOCAL),
+    VerdictCode.STORAGE_BOUND: (FixCode.SHARD, FixCode.CACHE_LOCAL, FixCode.WORKERS),
     VerdictCode.CPU_ALLOCATION: (FixCode.RESTORE_AFFINITY, FixCode.CPU_ALLOCATION),
     VerdictCode.HANDOFF_BOUND: (FixCode.FEWER_WORKERS, FixCode.SMALLER_PAYLOAD),
     VerdictCode.EPOCH_BOUNDARY: (FixCode.PERSISTENT_WORKERS,),
@@ -62,7 +78,7 @@ _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
     VerdictCode.HOST_SYNC: (FixCode.SYNC_LESS,),
     VerdictCode.HOST_WORK: (FixCode.HOST_WORK_LESS, FixCode.METRIC_ON_DEVICE),
     VerdictCode.VALIDATION_PHASE: (FixCode.METRIC_ON_DEVICE,),
-    VerdictCode.OVERHEAD_BOUND: (FixCode.LARGER_BATCH,),
+    VerdictCode.OVERHEAD_BOUND: (FixCode.LARGER_BATCH, FixCode.GRAPH_CAPTURE),
     VerdictCode.MEMORY_RISK: (FixCode.SHM_SIZE, FixCode.FLAT_STORAGE),
     VerdictCode.DEVICE_DRIFT: (FixCode.CHECK_CLOCKS,),
     VerdictCode.PEER_RANK: (FixCode.CHECK_PEER,),
@@ -73,25 +89,44 @@ _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
 _FIRST = {VerdictCode.SERIAL_LOADER: FixCode.OVERLAP}
 
 
+def answers(verdict: VerdictCode) -> tuple[FixCode, ...]:
+    """The fixes that may answer a verdict, whatever the run."""
+    return _ANSWERS.get(verdict, ())
+
+
 def rank(case: Case, verdict: VerdictCode) -> tuple[RankedFix, ...]:
     """The fixes that answer a verdict, the largest gain first; equal gains by effort.
 
-    A fix whose interval is too wide to promise anything keeps its place but has no speedup.
+    A fix whose interval is too wide to promise anything keeps its place but has no speedup; one
+    that never has a number comes behind all that may.
     """
     ranked: list[tuple[float, int, RankedFix]] = []
-    for place, code in enumerate(_ANSWERS.get(verdict, ())):
-        fix = _BY_CODE[code]
-        after = fix.after(case)
+    for place, code in enumerate(answers(verdict)):
+        fix = BY_CODE[code]
+        after = fix.after(case) if _is_asked(case, verdict, code) else None
         if after is None:
             continue
         speedup = gain(case.scenario, after)
-        if speedup.median < _WORTH and code not in _WITHOUT_NUMBER:
+        if speedup.median < _WORTH and code not in _BESIDE_THE_FORM:
             continue
         ranked.append((speedup.median, place, _ranked(case, fix, speedup)))
     ranked.sort(key=lambda entry: -entry[0])
     ordered = [entry[2] for entry in _by_effort(ranked)]
     first = _FIRST.get(verdict)
-    return tuple(sorted(ordered, key=lambda fix: fix.code is not first))
+    return tuple(sorted(ordered, key=lambda fix: (fix.code is not first, fix.code in _NO_NUMBER)))
+
+
+def are_promises(fixes: Sequence[RankedFix]) -> bool:
+    """False where something in this run keeps a fix, and so all together, from a number."""
+    return not any(fix.withheld for fix in fixes if fix.code not in _NO_NUMBER | _WIDE)
+
+
+def _is_asked(case: Case, verdict: VerdictCode, code: FixCode) -> bool:
+    """More readers are no answer to a store that gives them no more."""
+    if verdict is not VerdictCode.STORAGE_BOUND or code is not FixCode.WORKERS:
+        return True
+    store = store_of(case.facts)
+    return store is not None and store.kind in _GIVES_MORE
 
 
 def _by_effort(ranked: list[tuple[float, int, RankedFix]]) -> list[tuple[float, int, RankedFix]]:
@@ -124,9 +159,11 @@ def _measured(case: Case, fix: Fix) -> Spread | None:
 
 
 def _ranked(case: Case, fix: Fix, speedup: Spread) -> RankedFix:
-    failed = case.facts.workers_failed if fix.code in _WITH_WORKERS else None
-    has_number = speedup.is_promise and fix.code not in _WITHOUT_NUMBER
-    withheld = _withheld(case, failed) if has_number else ""
+    failed = case.facts.workers_failed if fix.code in WITH_WORKERS else None
+    withheld = _NO_NUMBER.get(fix.code, "")
+    if not withheld:
+        withheld = _withheld(case, failed) if speedup.is_promise else _WIDE.get(fix.code, "")
+    charged = fix.charge(case)
     # A handle that was opened before the fork has one position for all workers.
     first = (
         ()
@@ -139,10 +176,13 @@ def _ranked(case: Case, fix: Fix, speedup: Spread) -> RankedFix:
     return RankedFix(
         code=fix.code,
         title=fix.title_for(case),
-        speedup=speedup if has_number and not withheld else None,
+        speedup=speedup if speedup.is_promise and not withheld else None,
         measured=_measured(case, fix),
-        how=fix.how if isinstance(fix.how, str) else fix.how(case),
+        how=fix.how_for(case),
         costs=fix.costs,
+        memory_bytes=charged.memory_bytes,
+        disk_bytes=charged.disk_bytes,
+        minutes=charged.minutes,
         preconditions=(*first, *fix.preconditions),
         effort=fix.effort,
         withheld=withheld,

@@ -26,12 +26,31 @@ def best_workers(case: Case) -> int:
     }
     if tried:
         return min(count for count, gain in tried.items() if gain >= 0.97 * max(tried.values()))
-    most = round(_MOST_WORKERS_PER_CORE * max(1.0, case.facts.cores_usable))
     steps = {
-        count: forecast(with_workers(case, count)).step_s.median for count in range(1, most + 1)
+        count: forecast(with_workers(case, count)).step_s.median
+        for count in range(1, _most_workers(case) + 1)
     }
     best = min(steps.values())
     return next(count for count, step in steps.items() if step <= 1.02 * best)
+
+
+def _most_workers(case: Case) -> int:
+    """The largest number to think of: of those that wait for a store no more than were measured.
+
+    Cores are counted, but what a store gives to more readers than it was tried with nobody knows.
+    """
+    usual = round(_MOST_WORKERS_PER_CORE * max(1.0, case.facts.cores_usable))
+    if not case.facts.workers or not _mostly_waits(case.scenario):
+        return usual
+    measured = max((leg.workers for leg in case.facts.profile.scaling), default=0)
+    return min(usual, max(case.facts.workers, measured))
+
+
+def _mostly_waits(scenario: Scenario) -> bool:
+    seconds = dict.fromkeys(Resource, 0.0)
+    for cost in scenario.workload.stages:
+        seconds[cost.resource] += cost.per_sample.median
+    return seconds[Resource.STORAGE] > seconds[Resource.CORES]
 
 
 def overlap(case: Case) -> Scenario | None:

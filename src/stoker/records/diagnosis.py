@@ -160,9 +160,11 @@ class HostSummary(HostTruth, frozen=True, kw_only=True):
 
 
 class RankedFix(_Record, frozen=True, kw_only=True):
-    """A fix with the gain it promises.
+    """A fix with the gain it promises and what it costs.
 
     speedup null: no promise, for the reason `withheld` gives; empty, the interval is too wide.
+    Memory is more than now, disk is taken once, minutes are until it is made; each a forecast, null
+    where it costs none or nobody knows.
     """
 
     code: FixCode
@@ -174,6 +176,9 @@ class RankedFix(_Record, frozen=True, kw_only=True):
     preconditions: tuple[str, ...] = ()
     effort: int = 1  # 1 a setting, 2 a few lines, 3 a change of data or machine
     withheld: str = ""
+    memory_bytes: int | None = None
+    disk_bytes: int | None = None
+    minutes: float | None = None
 
 
 class Dont(_Record, frozen=True, kw_only=True):

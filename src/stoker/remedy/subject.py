@@ -14,6 +14,11 @@ from stoker.remedy.supply import settings_of
 _FORKED_BYTES, _STARTED_BYTES = 150_000_000, 400_000_000
 
 
+def worker_bytes(method: str | None) -> int:
+    """Of memory that one more worker is allowed for; None is the usual start method, fork."""
+    return _FORKED_BYTES if method in (None, "fork") else _STARTED_BYTES
+
+
 def subject_of(loader: Any, batch_bytes: int | None) -> Subject:
     """The loader and the machine as they are now."""
     facts = host_facts()
@@ -27,7 +32,7 @@ def subject_of(loader: Any, batch_bytes: int | None) -> Subject:
         cores=float(facts["cores_owned"] or 1.0),
         shm_free_bytes=_share(facts["shm_free_bytes"], ranks),
         memory_available_bytes=_share(facts["memory_available_bytes"], ranks),
-        worker_bytes=_FORKED_BYTES if method == "fork" else _STARTED_BYTES,
+        worker_bytes=worker_bytes(method),
         batch_bytes=batch_bytes,
         has_device=has_device(),
     )

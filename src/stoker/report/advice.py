@@ -10,6 +10,9 @@ from stoker.report.plain import block, line
 from stoker.report.shape import DontLine, FixCard, RungLine
 from stoker.stats import Spread
 
+# From here on hours are told.
+_MINUTES_TOLD = 120
+
 
 def card(rank: int, fix: RankedFix) -> FixCard:
     """One fix, `rank` counted from 1."""
@@ -23,7 +26,7 @@ def card(rank: int, fix: RankedFix) -> FixCard:
         tried=_tried(fix.measured),
         effort=wording.EFFORTS.get(fix.effort, ""),
         how=block(fix.how),
-        costs=line(fix.costs),
+        costs=_costs(fix),
         preconditions=tuple(line(text) for text in fix.preconditions),
     )
 
@@ -98,6 +101,26 @@ def _cores_now(diagnosis: Diagnosis) -> float | None:
     if table and table[0].rows:
         return table[0].rows[0].cores.median
     return diagnosis.capacity.cores_per_accelerator
+
+
+def _costs(fix: RankedFix) -> str:
+    """In words, with the bytes and minutes that are known."""
+    charged = [
+        f"{numbers.amount(float(size), 'bytes')} {where}"
+        for size, where in ((fix.memory_bytes, "of memory"), (fix.disk_bytes, "of disk"))
+        if size is not None
+    ]
+    if fix.minutes is not None and math.isfinite(fix.minutes):
+        charged.append(_minutes(fix.minutes))
+    return line(fix.costs) + (f" (about {', '.join(charged)})" if charged else "")
+
+
+def _minutes(count: float) -> str:
+    if count < 1:
+        return "a minute"
+    if count < _MINUTES_TOLD:
+        return numbers.counted(round(count), "minute")
+    return numbers.counted(round(count / 60), "hour")
 
 
 def _as_heading(text: str) -> str:

@@ -15,7 +15,7 @@ from stoker.records.diagnosis import Diagnosis, VerdictCode
 from stoker.records.profile import Profile
 from stoker.records.scenario import Resource, Scenario
 from stoker.records.zoo import Kind, Link, Sourced, Storage
-from stoker.theory import whatif
+from stoker.theory import measured, whatif
 from stoker.theory.assume import CACHE_OF_MEMORY, Assumed, Basis, assumed
 from stoker.theory.cache import cached_share
 from stoker.theory.calibrate import at_workers, scenario_from
@@ -69,7 +69,7 @@ AXES = (
     Axis("storage-mb", False, "MB/s", "storage bandwidth of the host"),
     Axis("link-gb", False, "GB/s", "link from host to accelerator"),
 )
-# Work moved from the host to the accelerator; `pack` besides needs to know the bytes.
+# Work of an assumed run moved from the host to the accelerator; `pack` besides needs the bytes.
 _MOVED = {"dali": whatif.dali, "device-augment": whatif.device_augment}
 CHANGES = ("pack", *_MOVED)
 # What a measured run rests on, and the legs that it is read from.
@@ -222,16 +222,20 @@ class AboutMeasured(msgspec.Struct, frozen=True, kw_only=True):
 
     def scenario(self) -> Scenario:
         """The measured scenario with the changes made in their order."""
-        scenario = self.base
+        if not self.changes:
+            return self.base
+        base = scenario = measured.marked(self.profile, self.base)
         for change in self.changes:
-            self._check_known(change)
-            if change != "pack":
-                scenario = _MOVED[change](scenario)
-                continue
-            finished = self.base.workload.sample_bytes
-            if finished is None:
-                raise _no_packed_size()
-            scenario = whatif.pack(scenario, stored_bytes=finished)
+            self._check_known(base, change)
+            if change == "dali":
+                scenario = whatif.dali(scenario)
+            elif change == "device-augment":
+                scenario = measured.on_device(scenario)
+            else:
+                packed = measured.packed(self.profile, scenario)
+                if packed is None:
+                    raise _no_packed_size()
+                scenario = packed
         return scenario
 
     def at(self, axis: str, value: float) -> AboutMeasured:
@@ -285,18 +289,23 @@ class AboutMeasured(msgspec.Struct, frozen=True, kw_only=True):
             rows = [usual if row.what == "contention" else row for row in rows]
         return tuple(rows)
 
-    def _check_known(self, change: str) -> None:
-        """Raises NotKnownError where nothing says which stages repeat, or which are random."""
+    def _check_known(self, marked: Scenario, change: str) -> None:
+        """Raises NotKnownError where nothing says what repeats, or what is random."""
         if change == "dali":
             return
         wanted = change == "pack"
-        if not any(cost.deterministic is wanted for cost in self.base.workload.stages):
-            raise NotKnownError(
-                f"{change}: no stage is known to "
-                + ("give the same every epoch" if wanted else "be random"),
-                looked_at="the stages of the diagnosis",
-                run_next="stoker doctor SCRIPT times the stages inside its workers",
-            )
+        if any(cost.deterministic is wanted for cost in marked.workload.stages):
+            return
+        what = "to give the same every epoch" if wanted else "to be random"
+        loader = self.profile.loader
+        drawn = loader.random_op if loader is not None else None
+        raise NotKnownError(
+            f"{change}: nothing of the work on a sample is known {what}",
+            looked_at="samples that the doctor made twice, under equal and under other seeds"
+            + (f"; {drawn} draws" if drawn else ""),
+            run_next="stoker doctor --json FILE SCRIPT again, with random operations in transforms "
+            "and samples taken by their index",
+        )
 
     def _with_workers(self, count: int) -> Scenario:
         """What was measured with the nearest worker counts, where any others were."""

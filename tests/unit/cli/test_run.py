@@ -18,8 +18,9 @@ from stoker.diagnose import diagnosis as diagnosing
 from stoker.errors import NoLoopFound
 from stoker.probe import attach
 from stoker.records.codec import to_json
-from stoker.records.diagnosis import Diagnosis
+from stoker.records.diagnosis import Diagnosis, FixCode
 from stoker.records.profile import End, Profile
+from stoker.remedy.code import by_hand
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import Request
 from tests.golden import diagnoses
@@ -128,6 +129,21 @@ def test_a_dry_run_starts_nothing_and_prints_the_change(
     out, err = capsys.readouterr()
     assert out.startswith("--- a/train.py\n+++ b/train.py\n")
     assert "would apply overlap=2" in err
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_what_only_the_user_can_change_is_printed_as_code(
+    is_dry: bool, script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--diagnosis", written(diagnoses.cpu_saturated(), script), "train.py")
+    if is_dry:
+        assert main(["run", "--dry-run", *given]) == 0
+    else:
+        started(*given)
+    out, err = capsys.readouterr()
+    code = by_hand(FixCode.PACK)
+    assert "pack is yours to make" in err
+    assert (code in out, code in err) == (is_dry, not is_dry)
 
 
 def test_the_source_is_found_behind_a_launcher(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,10 @@ def test_packing_and_the_device_take_different_parts_of_the_work() -> None:
     steps = {rung.code: rung.step_s.median for rung in outlook.ladder}
     # Half of the work is stored; nearly all of the other half goes to the device.
     assert 0.45 * 0.25 < steps[FixCode.PACK] < 0.6 * 0.25
-    assert steps[FixCode.DEVICE_AUGMENT] < 0.09
+    # A twentieth of the random half is the device's: 12 ms on top of its 80.
+    assert steps[FixCode.DEVICE_AUGMENT] == pytest.approx(0.08 + 0.49 / 2 / 20, rel=0.02)
     assert set(outlook.together) == {FixCode.PACK, FixCode.DEVICE_AUGMENT}
-    assert "pack + device-augment reach the pace of the device" in outlook.sentence
+    assert "pack + device-augment reach 86% of the device's pace" in outlook.sentence
     assert outlook.irreducible.startswith("50% of the work on a sample is random (crop")
 
 

@@ -106,3 +106,21 @@ def test_one_head_serves_a_single_reader_faster_and_stays_a_store() -> None:
     waits = stage(0.028, 0.027, 0.001)
     for given in (slow(serial), slow(serial, stages=(waits,))):
         assert diagnose(given).verdict.code is VerdictCode.STORAGE_BOUND
+
+
+def test_no_more_workers_are_told_to_wait_for_a_store_than_were_tried_on_it() -> None:
+    more = leg(LegCode.LOADER, 0.125, workers=4, cpu_s=about(0.05))
+    (first, *others) = diagnose(slow(more)).fixes
+    assert first.code in {FixCode.SHARD, FixCode.CACHE_LOCAL}
+    (told,) = [fix for fix in others if fix.code is FixCode.WORKERS]
+    assert told.how == "DataLoader(…, num_workers=4)"
+    assert told.speedup is not None and told.speedup.median == pytest.approx(2.0, rel=0.05)
+
+
+def test_slots_of_a_store_end_the_advice_of_workers_where_they_end_their_gain() -> None:
+    more = leg(LegCode.LOADER, 0.125, workers=4, cpu_s=about(0.05))
+    most = leg(LegCode.LOADER, 0.1245, workers=8, cpu_s=about(0.05))
+    fixes = {fix.code: fix for fix in diagnose(slow(more, most)).fixes}
+    told = fixes[FixCode.WORKERS]
+    assert told.how == "DataLoader(…, num_workers=4)"
+    assert told.speedup is not None and told.speedup.median == pytest.approx(2.0, rel=0.05)

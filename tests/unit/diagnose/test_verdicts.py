@@ -158,6 +158,7 @@ def test_blocked_workers_that_more_of_them_do_not_help_wait_for_one_head() -> No
         "one-head",
     )
     assert diagnosis.fixes[0].code in {FixCode.SHARD, FixCode.CACHE_LOCAL}
+    assert FixCode.WORKERS not in {fix.code for fix in diagnosis.fixes}
 
 
 def test_blocked_workers_that_more_of_them_help_wait_for_latency() -> None:
@@ -168,6 +169,7 @@ def test_blocked_workers_that_more_of_them_help_wait_for_latency() -> None:
         VerdictCode.STORAGE_BOUND,
         "latency",
     )
+    assert FixCode.WORKERS in {fix.code for fix in diagnosis.fixes}
 
 
 def test_one_worker_beside_a_free_core_is_too_few() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker.remedy import workers
-from stoker.remedy.code import change_of
+from stoker.remedy.code import by_hand, change_of
 from stoker.remedy.request import parse
 
 
@@ -93,6 +95,44 @@ def test_the_cache_warns_of_random_samples_and_imports_what_it_needs(tmp_path: P
     text = change(tmp_path, "loader = DataLoader(data)\n", "cache-ram=1GB")
     assert "only if nothing in it is random" in text
     assert text.index("import functools\n") < text.index("@functools.lru_cache")
+
+
+def made_by_hand(fix: str, **known: Any) -> dict[str, Any]:
+    """What the code that is printed for a fix defines."""
+    names = {
+        name: importlib.import_module(name) for name in ("itertools", "numpy", "random", "torch")
+    }
+    loaders: list[dict[str, Any]] = []
+    names |= {"DataLoader": lambda *_, **kwargs: loaders.append(kwargs), "dataset": None}
+    exec(by_hand(fix), names | known, made := {})
+    return made | {"loaders": loaders}
+
+
+def test_a_collation_by_hand_gives_the_batch_of_whole_arrays() -> None:
+    made = made_by_hand("vectorise-collate")
+    numpy = importlib.import_module("numpy")
+    values, labels = made["collate"]([(numpy.arange(3.0), 1), (numpy.ones(3), 0)])
+    assert values.tolist() == [[0.0, 1.0, 2.0], [1.0, 1.0, 1.0]]
+    assert labels.tolist() == [1, 0]
+    assert made["loaders"] == [{"collate_fn": made["collate"]}]
+
+
+def test_groups_by_hand_give_every_sample_once_and_few_groups_at_a_time() -> None:
+    groups = [list(range(10 * number, 10 * number + 10)) for number in range(8)]
+    order = made_by_hand("access-pattern", groups=groups)["loaders"][0]["sampler"]
+    taken = list(order)
+    assert sorted(taken) == list(range(80)) and len(order) == 80
+    assert taken != sorted(taken)
+    assert len({index // 10 for index in taken[:40]}) == 4
+
+
+def test_one_buffer_by_hand_holds_the_texts() -> None:
+    class Texts:
+        pass
+
+    texts, self = ["", "über", "x"], Texts()
+    made = made_by_hand("flat-storage", texts=texts, self=self)
+    assert [made["__getitem__"](self, index) for index in range(3)] == texts
 
 
 OPTIONS = """parser.add_argument("-j", "--num-jobs", dest="workers", type=int, default=0)

@@ -193,6 +193,27 @@ def test_a_ladder_to_a_device_that_takes_no_time_has_no_gain_at_its_end() -> Non
     assert view(replace(seen, outlook=empty, profile=profile)).ladder[-1].gain == ""
 
 
+@pytest.mark.parametrize(
+    ("charged", "costs"),
+    [
+        ({}, "RAM"),
+        ({"memory_bytes": 319_267_584}, "RAM (about 319 MB of memory)"),
+        (
+            {"disk_bytes": 38 * 10**9, "minutes": 22.4},
+            "RAM (about 38.0 GB of disk, 22 minutes)",
+        ),
+        ({"minutes": 0.2}, "RAM (about a minute)"),
+        ({"minutes": 712.0}, "RAM (about 12 hours)"),
+        ({"minutes": math.nan}, "RAM"),
+    ],
+)
+def test_what_a_fix_costs_is_told_in_bytes_and_minutes_where_they_are_known(
+    charged: dict[str, object], costs: str
+) -> None:
+    shown = view(replace(diagnoses.serial_loader(), fixes=(_fix(None, **charged),)))
+    assert shown.fixes[0].costs == costs
+
+
 def test_leaving_everything_as_it_is_promises_nothing() -> None:
     leave = _fix(None, code=FixCode.NONE)
 

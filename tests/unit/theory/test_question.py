@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from stoker.errors import InputError
+from stoker.records.profile import StageTime
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import forecast, gain
 from stoker.theory.question import (
@@ -104,8 +105,11 @@ def test_a_measured_worker_count_is_forecast_at_its_measured_efficiency() -> Non
 def test_changes_are_made_together() -> None:
     question = about_assumed()
     both = question.changed("pack").changed("device-augment").scenario()
-    names = {cost.stage for cost in both.workload.stages}
-    assert names == {"hand-on"}
+    before = {cost.stage: cost.per_sample.median for cost in question.scenario().workload.stages}
+    left = {cost.stage: cost.per_sample.median for cost in both.workload.stages}
+    # What repeats is read back, what is random is gone.
+    assert set(left) == {"decode", "hand-on"}
+    assert left["decode"] == pytest.approx(0.05 * before["decode"])
     assert gain(question.scenario(), both).median > 1
 
 
@@ -141,6 +145,54 @@ def test_a_change_of_stages_of_which_nothing_is_known_is_not_known(
 ) -> None:
     with pytest.raises(NotKnownError, match=missing):
         about_measured().changed(change).scenario()
+
+
+def test_a_measured_run_is_changed_by_what_samples_made_twice_have_shown() -> None:
+    """8 samples of 50 ms, of 0.4 s a batch in all: a quarter of it is random."""
+    made = about_measured().profile
+    facts = msgspec.structs.replace(
+        made.loader, random_share=0.25, random_op="crop", sample_s=0.05, samples=100
+    )
+    seen = msgspec.structs.replace(made, loader=facts)
+    question = AboutMeasured(profile=seen, base=scenario_from(seen))
+
+    def cpu_s(changed: AboutMeasured) -> float:
+        return sum(cost.per_sample.median for cost in changed.scenario().workload.stages)
+
+    packed, moved = question.changed("pack"), question.changed("device-augment")
+    assert cpu_s(packed) == pytest.approx(0.05 * (0.25 + 0.75 * 0.05))
+    assert cpu_s(moved) == pytest.approx(0.05 * 0.75)
+    assert moved.scenario().workload.device_s.median == pytest.approx(0.05 + 8 * 0.0125 / 20)
+    assert cpu_s(packed.changed("device-augment")) == pytest.approx(0.05 * 0.75 * 0.05)
+    own = msgspec.structs.replace(facts, random_op="Photos.__getitem__")
+    drawing = AboutMeasured(profile=msgspec.structs.replace(seen, loader=own), base=question.base)
+    with pytest.raises(NotKnownError, match="known to be random") as caught:
+        drawing.changed("device-augment").scenario()
+    assert "Photos.__getitem__ draws" in caught.value.looked_at
+
+
+def test_stages_tell_what_repeats_behind_a_draw_in_the_data_sets_own_body() -> None:
+    stages = tuple(
+        StageTime(
+            stage=name,
+            where="worker",
+            wall_s=seconds,
+            cpu_s=seconds,
+            blocked_s=0.0,
+            runqueue_s=0.0,
+            calls=1,
+            deterministic=repeats,
+        )
+        for name, seconds, repeats in (("decode", 0.04, True), ("Photos.__getitem__", 0.01, None))
+    )
+    made = about_measured(stages=stages).profile
+    facts = msgspec.structs.replace(
+        made.loader, random_share=0.999, random_op="Photos.__getitem__", sample_s=0.05
+    )
+    seen = msgspec.structs.replace(made, loader=facts)
+    packed = AboutMeasured(profile=seen, base=scenario_from(seen)).changed("pack").scenario()
+    left = {cost.stage: cost.per_sample.median for cost in packed.workload.stages}
+    assert left == pytest.approx({"decode": 0.05 * 0.04, "Photos.__getitem__": 0.01})
 
 
 @pytest.mark.parametrize("question", [about_assumed(), about_measured()], ids=["zoo", "measured"])

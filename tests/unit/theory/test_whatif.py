@@ -19,7 +19,8 @@ def stages(scenario: object) -> dict[str, float]:
 def test_packing_removes_what_repeats_and_reads_more_bytes() -> None:
     before = starved(stored_bytes=1e5)
     after = whatif.pack(before, stored_bytes=2e5)
-    assert stages(after) == {"flip": 0.002}
+    # Reading a sample back costs a twentieth of what it saves.
+    assert stages(after) == {"decode": pytest.approx(0.0005), "flip": 0.002}
     assert after.workload.stored_bytes == 2e5
     assert gain(before, after).median == pytest.approx(0.030 / 0.010)
 
@@ -40,6 +41,26 @@ def test_packing_ends_the_latency_of_small_reads() -> None:
     )
     after = whatif.pack(msgspec.structs.replace(before, workload=work), stored_bytes=2e5)
     assert stages(after)["read"] == pytest.approx(2e5 / 1e9)
+
+
+def test_a_pack_is_read_once_for_a_sample_however_many_stages_waited_before() -> None:
+    disk = Machine(cores=4, storage_bytes_per_s=1e7)
+    before = msgspec.structs.replace(starved(stored_bytes=1e5), machine=disk)
+    waits = (waiting(0.010, "open"), waiting(0.020, "read"))
+    work = msgspec.structs.replace(before.workload, stages=(*before.workload.stages, *waits))
+    after = whatif.pack(msgspec.structs.replace(before, workload=work), stored_bytes=2e5)
+    assert [
+        cost.per_sample.median
+        for cost in after.workload.stages
+        if cost.resource is Resource.STORAGE
+    ] == [pytest.approx(0.02)]
+
+
+def test_a_batch_of_unknown_type_stays_as_large_when_the_device_augments() -> None:
+    before = starved(sample_bytes=4e5, transfer_s=Spread.exact(0.004))
+    after = whatif.device_augment(before, payload=1.0)
+    assert after.workload.transfer_s == before.workload.transfer_s
+    assert after.workload.device_s.median == pytest.approx(0.010 + 10 * 0.002 / 20)
 
 
 def test_augmenting_on_the_device_lengthens_the_step_and_shrinks_the_payload() -> None:
