@@ -157,7 +157,11 @@ class LoaderCourse:
 
     def supply(self, way: Way) -> Supply:
         """The loader for a way."""
-        return self._supplies.of(way, self.proof.left_out)
+        try:
+            return self._supplies.of(way, self.proof.left_out)
+        except Exception as error:  # noqa: BLE001 - the script's own is always there
+            self._break_off(error)
+            return self._supplies.of(Way.OWN)
 
     def left(self) -> None:
         """The batches of a way have come, and those of another begin, or the epoch is over: of a
@@ -182,7 +186,10 @@ class LoaderCourse:
         if self._trains:
             self._account.start(way, seconds)
             if way is Way.REMEDIED and not self._is_over:
-                self._judge_starts()
+                try:
+                    self._judge_starts()
+                except Exception as error:  # noqa: BLE001 - whatever breaks here is not the script's
+                    self._break_off(error)
 
     def stepped(self, way: Way, seconds: float) -> None:
         """A step of the script, from batch to batch."""
@@ -193,9 +200,12 @@ class LoaderCourse:
             self._account.step(way, each)
             # Behind a roll-back the batches on their way still come: they decide nothing any more.
             if not self._is_over:
-                verdict = self.proof.step(way, each)
-                self._account.own_seen_s = self.proof.own_s
-                self._conclude(verdict)
+                try:
+                    verdict = self.proof.step(way, each)
+                    self._account.own_seen_s = self.proof.own_s
+                    self._conclude(verdict)
+                except Exception as error:  # noqa: BLE001 - as above
+                    self._break_off(error)
 
     def asked(self) -> bool:
         """The script asks for a batch; True when those in flight were made of another data set."""
@@ -292,7 +302,7 @@ class LoaderCourse:
             self._plan = replan(size_of(batch)[0])
             self._supplies.change(self._plan)
         except Exception as error:  # noqa: BLE001 - the script has its own loader all the time
-            self._roll_back(f"{type(error).__name__}: {error}")
+            self._break_off(error)
         if not self._plan.applied:
             self._is_over = True
         self._announce_if_due()
@@ -370,6 +380,10 @@ class LoaderCourse:
         self.proof.dropped.add(request)
         self._account.drop(request, why)
         self._tell(f"{request} rolled back: {why}")
+
+    def _break_off(self, error: Exception) -> None:
+        """What breaks in us ends the remedies, never the training."""
+        self._roll_back(f"{type(error).__name__}: {error}")
 
     def _roll_back(self, why: str) -> None:
         self._is_over = True

@@ -18,7 +18,7 @@ from stoker.diagnose import diagnosis as diagnosing
 from stoker.errors import NoLoopFound
 from stoker.probe import attach
 from stoker.records.codec import to_json
-from stoker.records.diagnosis import Diagnosis, FixCode
+from stoker.records.diagnosis import Diagnosis, FixCode, Part
 from stoker.records.profile import End, Profile
 from stoker.remedy.code import by_hand
 from stoker.remedy.orders import Orders
@@ -90,6 +90,26 @@ def test_a_diagnosis_tells_what_to_apply_and_what_a_step_took(script: Path) -> N
     loader = diagnosis.profile.loader
     assert loader is not None
     assert became.orders.dataset == loader.dataset
+
+
+def test_the_step_that_a_trial_begins_with_is_one_batch_without_the_starts_of_epochs(
+    script: Path,
+) -> None:
+    diagnosis = diagnoses.serial_loader()
+    loader = diagnosis.profile.loader
+    assert loader is not None
+    profile = replace(diagnosis.profile, loader=replace(loader, batches_per_step=2.0))
+    ledger = tuple(
+        replace(row, seconds=0.25 if row.part is Part.EPOCH_EDGE else 0.0)
+        for row in diagnosis.ledger
+    )
+    step = replace(diagnosis.step, real_s=0.35)
+    changed = replace(diagnosis, profile=profile, ledger=ledger, step=step)
+    given = ("--apply", "overlap=2", "--diagnosis", written(changed, script))
+    orders = started(*given, "train.py").orders
+    assert orders is not None
+    assert (orders.baseline_s, orders.edge_s) == (0.175, 0.125)
+    assert orders.inside_s == pytest.approx(0.05)
 
 
 def test_a_healthy_run_is_started_as_it_is(

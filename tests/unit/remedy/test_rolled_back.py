@@ -228,3 +228,15 @@ def test_what_takes_too_much_shared_memory_is_refused_before_it_begins() -> None
     assert refused == ["prefetch-depth=16"]
     assert course._plan.settings.depth == 4
     batches.close()
+
+
+def test_what_breaks_in_the_judging_of_remedies_never_reaches_the_script(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("no mean of nothing")
+
+    training = Training("cache-ram=10MB")
+    monkeypatch.setattr(training.course.proof, "step", broken)
+    training.train(2)
+    assert training.account.rolled_back == "ZeroDivisionError: no mean of nothing"
