@@ -374,7 +374,7 @@ class Own:
 """
 
 
-@pytest.mark.parametrize("what", ["pack", "plan", "verify"])
+@pytest.mark.parametrize("what", ["pack", "verify", pytest.param("plan", marks=pytest.mark.full)])
 def test_what_a_dataset_prints_is_no_part_of_the_json(tmp_path: Path, what: str) -> None:
     (tmp_path / "own.py").write_text(PRINTING)
     made = ("pack", "own.py:Own", "p", "--workers", "1", "--quiet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from stoker.pack import speed
@@ -22,7 +23,7 @@ from stoker.pack.plan import (
 from stoker.pack.sources.find import list_source
 from stoker.records.diagnosis import VerdictCode
 from stoker.stats import Spread
-from tests.unit.pack.conftest import packed
+from tests.unit.pack.conftest import packed, photo
 
 
 @pytest.fixture
@@ -71,6 +72,28 @@ def test_a_pack_is_cached_where_the_memory_that_may_be_used_holds_it(
     assert by_name["crop-jpeg", 32]
     assert not by_name["raw", 64]
     assert found.cache_bytes == 100_000
+
+
+@pytest.mark.usefixtures("small_disk")
+@pytest.mark.parametrize("fit", ["bucket", "shorter"])
+@pytest.mark.parametrize("tier", ["raw", "jpeg", "crop-jpeg", "keep"])
+def test_a_pack_of_any_tier_is_read_for_its_rate(
+    photos: Path, tmp_path: Path, tier: str, fit: str
+) -> None:
+    photo(3, (40, 30)).convert("CMYK").save(photos / "a" / "cmyk.jpg")
+    given = {"size": None} if tier == "keep" else {"fit": fit}
+    pack = packed(photos, tmp_path / "p", tier=tier, **given).pack
+    assert pack is not None
+    assert speed.reads(pack, 2).median > 0
+
+
+def test_batches_are_turned_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "_TURNED_OVER", 100)
+    batches = speed._Batches(10)
+    first, *others = (batches.room(40) for _ in range(3))
+    assert not np.shares_memory(first, others[0])
+    assert np.shares_memory(first, others[1])
+    assert len(speed._Batches(80).room(80)) == 80
 
 
 def candidate(tier: str, rate: float, size: float = 1e6, **more: object) -> PackCandidate:

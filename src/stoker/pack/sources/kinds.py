@@ -24,7 +24,8 @@ def columns_of(samples: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
     """The columns of some samples with the same parts. Raises InputError for what can't be packed.
 
     A picture of one band is a mask where its name says so, behind a picture in colours, and in the
-    place of the label; one of more than 8 bits holds numbers wherever it is.
+    place of the label; one of a palette or of 1 bit behind any picture. More than 8 bits are
+    numbers wherever they are.
     """
     first = next((name for name, value in samples[0].items() if is_picture(value)), "")
     # Several views of one picture, "image.0" and "image.1", are of one kind.
