@@ -77,7 +77,7 @@ def test_drains_leave_the_script_its_place_and_no_threads(
     beside.close()
     assert loader.state_dict() == state
     assert seen + [batch["index"].tolist() for batch in running] == whole
-    assert len(own) >= 20 and len(more) >= 20
+    assert own and more
     assert [line["workers"] for line in lines(session, "drain")] == [4, 8]
     assert {line["start_method"] for line in lines(session, "drain")} == {"threads"}
     assert loading_threads() == []
@@ -102,7 +102,8 @@ def test_the_stages_of_all_threads_are_timed_and_as_before_after(
     (line,) = lines(session, "stages")
     calls, wall, cpu = line["stages"]["read"]
     assert line["where"] == "worker" and calls > 0 and wall >= cpu > 0
-    assert line["samples"] >= 8 * 40
+    (drain,) = lines(session, "drain")
+    assert line["samples"] == 8 * (drain["skipped"] + len(drain["periods"]))
     assert "idle" not in line["stages"]
 
 
