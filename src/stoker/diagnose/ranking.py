@@ -32,6 +32,9 @@ _WITHOUT_NUMBER = frozenset(
     }
 )
 
+# A forecast is of training steps: what fixes give to a validation has no number either.
+_WITHOUT_FORECAST = frozenset({VerdictCode.VALIDATION_PHASE})
+
 # Fixes that set workers on the data set.
 _WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
 
@@ -80,6 +83,9 @@ def rank(case: Case, verdict: VerdictCode) -> tuple[RankedFix, ...]:
     ranked: list[tuple[float, int, RankedFix]] = []
     for place, code in enumerate(_ANSWERS.get(verdict, ())):
         fix = _BY_CODE[code]
+        if verdict in _WITHOUT_FORECAST:
+            ranked.append((1.0, place, _ranked(case, fix, None)))
+            continue
         after = fix.after(case)
         if after is None:
             continue
@@ -122,10 +128,13 @@ def _measured(case: Case, fix: Fix) -> Spread | None:
     return min(trials, key=lambda trial: abs(trial.value - count)).speedup
 
 
-def _ranked(case: Case, fix: Fix, speedup: Spread) -> RankedFix:
+def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
     failed = case.facts.workers_failed if fix.code in _WITH_WORKERS else None
-    has_number = speedup.is_promise and fix.code not in _WITHOUT_NUMBER
+    is_promise = speedup is not None and speedup.is_promise
+    has_number = is_promise and fix.code not in _WITHOUT_NUMBER
     withheld = _withheld(case, failed) if has_number else ""
+    if speedup is None:
+        withheld = "it mends validation, and forecasts are of training steps"
     # A handle that was opened before the fork has one position for all workers.
     first = (
         ()
