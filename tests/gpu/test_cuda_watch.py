@@ -15,8 +15,8 @@ from stoker.probe.snapshot import Snapshot
 pytestmark = pytest.mark.gpu
 
 
-def idle_of(wait_s: float, steps: int = 30) -> list[float]:
-    """Idle seconds of steps of some milliseconds on the device, after waiting for each batch."""
+def told_of(wait_s: float, launch_s: float = 0.0, steps: int = 30) -> dict[str, Any]:
+    """The line of steps of some milliseconds on the device, after waiting for each batch."""
     written: list[dict[str, Any]] = []
 
     def write(kind: str, **fields: Any) -> None:
@@ -31,10 +31,11 @@ def idle_of(wait_s: float, steps: int = 30) -> list[float]:
         time.sleep(wait_s)
         watch.batch_given("R")
         work()
+        time.sleep(launch_s)
         watch.step_ended()
     torch.cuda.synchronize()
     watch.tell()
-    return list(written[0]["idle"])
+    return written[0]
 
 
 def multiplications(device: torch.device) -> Callable[[], None]:
@@ -48,9 +49,15 @@ def multiplications(device: torch.device) -> Callable[[], None]:
 
 
 def test_a_device_that_waits_is_idle_and_one_that_does_not_is_not() -> None:
-    starved, fed = idle_of(0.050), idle_of(0.0)
+    starved, fed = told_of(0.050)["idle"], told_of(0.0)["idle"]
     assert len(starved) == 29
     assert sum(starved) > 10 * sum(fed)
+
+
+def test_a_device_is_behind_launches_that_are_quicker_than_its_work() -> None:
+    slow, quick = told_of(0.0, launch_s=0.100)["behind"], told_of(0.0)["behind"]
+    assert max(slow) < 0.005
+    assert quick[-1] > 0.005
 
 
 def test_kept_batches_stay_pinned_on_the_host_and_move_to_the_device() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stoker.diagnose import deficit, handover
 from stoker.diagnose.facts import Facts
-from stoker.diagnose.judgement import Finding, Judgement, Rule, row
+from stoker.diagnose.judgement import Finding, Judgement, Rule, Weighed, row
 from stoker.diagnose.wording import cores, ms, percent
 from stoker.records.diagnosis import Part, VerdictCode
 from stoker.records.profile import THREADS
@@ -21,30 +21,11 @@ _WAITED = 0.5
 # itself: on healthy loaders both stayed below half of this.
 _UNEVEN_SAMPLE = 10.0
 _UNEVEN_WAIT = 2.0
-# A second cause is worth a word from this share of the step on.
-_SECOND_SHARE = 0.10
 
 
-def find_starvation(facts: Facts, findings: list[Finding]) -> Judgement:
-    """The cause of the largest part of the loss; further large parts as secondary causes."""
-    first = findings[0]
-    judgement = _cause_of(facts, first)
-    others = tuple(
-        dict.fromkeys(
-            _cause_of(facts, finding).code
-            for finding in findings[1:]
-            if finding.share >= _SECOND_SHARE
-        )
-    )
-    return Judgement(
-        code=judgement.code,
-        sentence=judgement.sentence,
-        evidence=judgement.evidence,
-        kind=judgement.kind,
-        secondary=tuple(
-            code for code in others if code not in (judgement.code, VerdictCode.INCONCLUSIVE)
-        ),
-    )
+def find_starvation(facts: Facts, findings: list[Finding]) -> list[Weighed]:
+    """The cause of each part of the loss, in the order of the parts."""
+    return [Weighed(_cause_of(facts, finding), finding.seconds) for finding in findings]
 
 
 def _cause_of(facts: Facts, finding: Finding) -> Judgement:
@@ -177,12 +158,14 @@ def _boundary(facts: Facts) -> Judgement | None:
 
 
 def _unexplained(facts: Facts, finding: Finding) -> Judgement:
+    # Three times the usual budget is three times the steps.
+    more = 2 * facts.profile.legs["R"].steps
     return Judgement(
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
             f"{percent(finding.share)} of the step is lost to {finding.part} "
-            f"({ms(finding.seconds)}), and no leg that was run tells why. A longer run may: "
-            "--budget 90."
+            f"({ms(finding.seconds)}), and no leg that was run tells why. A longer run may, of "
+            f"about {more} more steps of leg R: --budget 90."
         ),
         evidence=(
             row(f"{finding.part} in the ledger", finding.seconds, f"R {ms(facts.real)}", "R"),

@@ -207,26 +207,23 @@ def larger_shm(case: Case) -> Scenario | None:
 
 def side_by_side(case: Case) -> Scenario | None:
     """Without the read-back host and device work at the same time: the longer one is the step."""
-    launch = case.facts.launch_s
-    device = case.scenario.workload.device_s
-    if launch is None or device.median <= 0:
-        return None
-    longer = max(launch, device.median - launch)
-    return with_work(case.scenario, device_s=device.scaled(longer / device.median))
+    return _quicker_step(case, case.facts.in_turns_s)
 
 
 def without_python(case: Case) -> Scenario | None:
     """The script's own Python inside the step done elsewhere, or rarely."""
-    inside = case.facts.profile.inside
-    if inside is None:
+    after = _quicker_step(case, case.facts.host_work_s)
+    if after is None:
         return None
+    return with_work(after, contention_s=Spread.exact(0.0), training_cpu_s=Spread.exact(0.0))
+
+
+def _quicker_step(case: Case, saved_s: float | None) -> Scenario | None:
+    """The step on kept batches shorter by so many seconds."""
     device = case.scenario.workload.device_s
-    return with_work(
-        case.scenario,
-        device_s=device.scaled(1 - inside.python),
-        contention_s=Spread.exact(0.0),
-        training_cpu_s=Spread.exact(0.0),
-    )
+    if saved_s is None or device.median <= 0:
+        return None
+    return with_work(case.scenario, device_s=device.scaled(1 - saved_s / device.median))
 
 
 def larger_batch(case: Case) -> Scenario | None:

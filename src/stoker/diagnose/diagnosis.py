@@ -9,7 +9,7 @@ from stoker.diagnose.case import Case
 from stoker.diagnose.donts import donts
 from stoker.diagnose.facts import Facts, facts_of
 from stoker.diagnose.gap import judge_gap
-from stoker.diagnose.judge import judge
+from stoker.diagnose.judge import judge, steps_missing, steps_seen
 from stoker.diagnose.ladder import climb, outlook
 from stoker.diagnose.ledger import account
 from stoker.diagnose.ranking import are_promises, rank
@@ -86,7 +86,8 @@ def _nothing_seen(profile: Profile) -> Verdict:
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
             f"The run ended ({profile.end}) before the loop and the model alone were both "
-            f"measured (legs: {legs}). Give the script more steps or epochs, or measure longer."
+            f"measured (legs: {legs}): {steps_missing(*steps_seen(profile))}. "
+            "Give the script more steps or epochs, or measure longer (--budget)."
         ),
         lost_share=Spread(float("nan"), float("-inf"), float("inf")),
     )

@@ -18,6 +18,9 @@ ZERO = Spread.exact(0.0)
 _WAITING = 0.50
 # As the probe notes a side loader that broke.
 _WORKERS_FAILED = re.compile(r"a loader of [1-9]\d* workers failed: (.*)")
+# A device that is behind by less than this share of a step, when all of it is launched, has waited
+# for the launches: what was launched last is all that it still has to do.
+_CAUGHT_UP = 0.10
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,52 @@ class Facts:
         if inside is None:
             return None
         return (inside.python + inside.library) * self.device.median
+
+    @property
+    def device_waits_s(self) -> float:
+        """Seconds of a step in which the device may wait for the host, batches being there.
+
+        What the host does meanwhile the device covers. All of the step where there is no device
+        but the host, and for an emulated one that was not asked; as much as it says itself where
+        it does. A CUDA device that has caught up when a step is launched has waited inside of it,
+        where no event tells how long; one that says nothing proves nothing.
+        """
+        told, whole = self.profile.device, self.device.median
+        idle = told.idle_alone_s if told is not None else None
+        if told is None or idle is None:
+            is_real = self.has_device and not self.profile.environment.emulated
+            return 0.0 if is_real else whole
+        if told.behind_s is not None and told.behind_s.median <= _CAUGHT_UP * whole:
+            return whole
+        return min(whole, idle.median)
+
+    @property
+    def host_work_s(self) -> float | None:
+        """Seconds of a step for which the device waits for the script's own Python; leg P."""
+        inside = self.profile.inside
+        if inside is None:
+            return None
+        return min(inside.python * self.device.median, self.device_waits_s)
+
+    @property
+    def in_turns_s(self) -> float | None:
+        """Seconds of a step that host and device could work side by side, and take turns; leg P.
+
+        Of two things done one after the other, the shorter one can hide behind the longer.
+        """
+        inside, launch = self.profile.inside, self.launch_s
+        if inside is None or launch is None:
+            return None
+        return min(launch, inside.read_back * self.device.median, self.device_waits_s)
+
+    @property
+    def validation_s(self) -> float:
+        """Seconds of validation for each training step, at boundaries and in mid-epoch."""
+        epochs = self.profile.epochs
+        if epochs is None:
+            return 0.0
+        at_boundaries = epochs.validation_s / epochs.batches if epochs.batches else 0.0
+        return (at_boundaries + epochs.mid_validation_s) * self.loader.batches_per_step
 
     @property
     def collate_share(self) -> float | None:

@@ -340,11 +340,14 @@ FIXES: tuple[Fix, ...] = (
     ),
     Fix(
         code=FixCode.METRIC_ON_DEVICE,
-        title="compute the metric on the device",
+        title="compute the metric on the device, and less often",
         effort=2,
         after=without_python,
-        how="(predicted == wanted).sum() stays a tensor; read it once an epoch",
-        costs="nothing",
+        how=(
+            "(predicted == wanted).sum() stays a tensor, read once an epoch; validate every n-th "
+            "epoch, or on a subset"
+        ),
+        costs="the score is known less often",
     ),
     Fix(
         code=FixCode.LARGER_BATCH,

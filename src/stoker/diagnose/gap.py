@@ -6,6 +6,8 @@ the gap is an estimate, and where the device works on by itself not even that.
 
 from __future__ import annotations
 
+import math
+
 from stoker.diagnose.judgement import row
 from stoker.diagnose.wording import ms, percent
 from stoker.records.diagnosis import (
@@ -52,8 +54,10 @@ def _judged(profile: Profile, gap: Gap, real: Spread, share: Spread) -> tuple[Ve
     steps = profile.legs["R"].steps
     if steps < _FEWEST_STEPS or gap.samples < _FEWEST_SAMPLES:
         return VerdictCode.INCONCLUSIVE, (
-            f"No loader was found in this loop, and only {steps} of its steps were seen: "
-            "too few to tell. Give the script more steps, or stoker more time (--budget)."
+            f"No loader was found in this loop, and only {steps} of its steps were seen, with "
+            f"{gap.samples} samples of its stack: too few to tell. About "
+            f"{_steps_missing(steps, gap.samples)} more steps would. "
+            "Give the script more of them, or stoker more time (--budget)."
         )
     if profile.environment.world > 1:
         return VerdictCode.INCONCLUSIVE, (
@@ -85,6 +89,12 @@ def _judged(profile: Profile, gap: Gap, real: Spread, share: Spread) -> tuple[Ve
         f"of {ms(real)} outside of the model{where}, {ms(gap.seconds)} of it before the forward "
         f"pass. Whether that is loading can't be told from here: {_MARK}."
     )
+
+
+def _steps_missing(steps: int, samples: int) -> int:
+    """Until there are enough of both, at as many samples a step as there were."""
+    sampled = math.ceil(_FEWEST_SAMPLES * steps / max(1, samples))
+    return max(_FEWEST_STEPS, sampled) - steps
 
 
 def _where(gap: Gap) -> str:

@@ -1,15 +1,15 @@
-"""Causes that lie inside the step, or beside the loop: asked when loading is not to blame.
+"""Causes that lie inside the step, or beside the loop.
 
-Each rule says how much of the step its fix could win, so that the judge can weigh it against what
-loading costs.
+Each rule says how much of a step its fix could win, so that the judge can weigh it against the
+others and against what loading costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
 from stoker.diagnose.facts import Facts
-from stoker.diagnose.judgement import Judgement, row
+from stoker.diagnose.judgement import Judgement, Weighed, row
 from stoker.diagnose.peers import find_peer
 from stoker.diagnose.wording import ms, percent
 from stoker.records.diagnosis import VerdictCode
@@ -29,21 +29,10 @@ _VALIDATION = 0.40
 _GROWTH_BYTES = 32_000
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """A judgement, and the share of the step that mending it could win; 1 goes before all else."""
-
-    judgement: Judgement
-    share: float
-
-
-def find_inside(facts: Facts) -> Weighed | None:
-    """The first rule that holds, what ends a run before what slows it."""
-    for rule in _RULES:
-        found = rule(facts)
-        if found is not None:
-            return found
-    return None
+def find_inside(facts: Facts) -> list[Weighed]:
+    """All that hold, the heaviest first; of equal ones what ends a run before what slows it."""
+    found = [weighed for rule in _RULES if (weighed := rule(facts)) is not None]
+    return sorted(found, key=lambda weighed: -weighed.seconds)
 
 
 def _where(inside: StepInside, state: str) -> str:
@@ -56,10 +45,9 @@ def _where(inside: StepInside, state: str) -> str:
 
 def _host_work(facts: Facts) -> Weighed | None:
     """Python of the script itself keeps the training thread on a core inside the step."""
-    inside = facts.profile.inside
-    if inside is None or inside.python < _PYTHON:
+    inside, seconds = facts.profile.inside, facts.host_work_s
+    if inside is None or seconds is None or seconds < _PYTHON * facts.device.median:
         return None
-    seconds = inside.python * facts.device.median
     return Weighed(
         Judgement(
             code=VerdictCode.HOST_WORK,
@@ -72,18 +60,16 @@ def _host_work(facts: Facts) -> Weighed | None:
                 row("Python of the script in the step", seconds, f"D {ms(facts.device)}", "P"),
             ),
         ),
-        inside.python,
+        seconds,
     )
 
 
 def _host_sync(facts: Facts) -> Weighed | None:
     """The host launches, then waits for the result: what could run side by side adds up."""
-    inside, launch = facts.profile.inside, facts.launch_s
-    if inside is None or launch is None or not facts.has_device:
+    inside, launch, saved = facts.profile.inside, facts.launch_s, facts.in_turns_s
+    if inside is None or launch is None or saved is None or not facts.has_device:
         return None
-    # Of two things done one after the other, the shorter one can hide behind the longer.
-    saved = min(launch / facts.device.median, inside.read_back)
-    if inside.read_back < _READ_BACK or saved < _SAVED:
+    if inside.read_back < _READ_BACK or saved < _SAVED * facts.device.median:
         return None
     waited = inside.read_back * facts.device.median
     return Weighed(
@@ -106,9 +92,12 @@ def _host_sync(facts: Facts) -> Weighed | None:
 def _launching(facts: Facts) -> Weighed | None:
     """The host is busy launching for most of the step; the device has little to do."""
     launch = facts.launch_s
-    if launch is None or not facts.has_device:
+    # The script's own Python, where it is much, is work of the host and no launch.
+    if launch is None or not facts.has_device or _host_work(facts) is not None:
         return None
-    share = launch / facts.device.median
+    # Launches that a busy device covers cost nothing.
+    seconds = min(launch, facts.device_waits_s)
+    share = seconds / facts.device.median
     if share < _LAUNCHING:
         return None
     return Weighed(
@@ -122,7 +111,7 @@ def _launching(facts: Facts) -> Weighed | None:
             evidence=(row("the training thread on a core", launch, f"D {ms(facts.device)}", "P"),),
         ),
         # A larger batch wins most of what is fixed, but not in time a step: half of it counts.
-        share / 2,
+        seconds / 2,
     )
 
 
@@ -144,7 +133,7 @@ def _drift(facts: Facts) -> Weighed | None:
             ),
             evidence=(row("the last D window over the first", leg.drift, "1", "D", "x"),),
         ),
-        1 - 1 / leg.drift,
+        facts.device.median * (1 - 1 / leg.drift),
     )
 
 
@@ -167,7 +156,7 @@ def _shared_memory(facts: Facts) -> Weighed | None:
                 row("size of /dev/shm", float(size), f"{needed / 1e6:.0f} MB", "host", "bytes"),
             ),
         ),
-        1.0,
+        math.inf,
     )
 
 
@@ -202,36 +191,43 @@ def _memory(facts: Facts) -> Weighed | None:
                 row("memory available", float(room), f"{whole / 1e6:.0f} MB", "host", "bytes"),
             ),
         ),
-        1.0,
+        math.inf,
     )
 
 
 def _peer(facts: Facts) -> Weighed | None:
     """Another rank waits for its batches, and all wait for it."""
     judgement = find_peer(facts)
-    return Weighed(judgement, 1.0) if judgement is not None else None
+    return Weighed(judgement, math.inf) if judgement is not None else None
 
 
 def _validation(facts: Facts) -> Weighed | None:
-    """Validation takes more of an epoch than training."""
-    epochs = facts.profile.epochs
-    if epochs is None or not epochs.batches or epochs.validation_s <= 0:
-        return None
-    epoch = epochs.batches * facts.real.median + epochs.validation_s
-    share = epochs.validation_s / epoch
+    """Validation takes much of the time that training and validation take together."""
+    seconds = facts.validation_s
+    share = seconds / (seconds + facts.real.median)
     if share < _VALIDATION:
         return None
     return Weighed(
         Judgement(
             code=VerdictCode.VALIDATION_PHASE,
             sentence=(
-                f"Validation takes {percent(share)} of an epoch ({ms(epochs.validation_s)}); the "
-                "training steps are not what to mend first."
+                f"Validation takes {percent(share)} of the time: {ms(seconds)} for each training "
+                f"step of {ms(facts.real)}{_of_an_epoch(facts)}. The training steps are not what "
+                "to mend first."
             ),
-            evidence=(row("validation in an epoch", epochs.validation_s, ms(epoch), "R"),),
+            evidence=(row("validation for each step", seconds, f"R {ms(facts.real)}", "R"),),
         ),
-        share,
+        # Every second validation can be left out, or half of its samples: half of it counts.
+        seconds / 2,
     )
+
+
+def _of_an_epoch(facts: Facts) -> str:
+    """The same for a whole epoch, where its length is known."""
+    epochs = facts.profile.epochs
+    if epochs is None or not epochs.batches:
+        return ""
+    return f", {ms(facts.validation_s * epochs.batches / facts.loader.batches_per_step)} an epoch"
 
 
 _RULES = (

@@ -1,20 +1,23 @@
 """Evidence to verdict: what limits the run, and how we know.
 
-The largest part of the ledger says where the time goes; the legs that isolate it say why. Where
+The largest part of the ledger says where the time goes; the legs that isolate it say why. Causes
+inside the step are weighed against it; the heaviest is the verdict, the others are told too. Where
 the intervals can't tell, the verdict is inconclusive and says how much longer would tell.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from stoker.diagnose.causes import find_starvation
 from stoker.diagnose.facts import Facts
-from stoker.diagnose.inside import Weighed, find_inside
-from stoker.diagnose.judgement import Finding, Judgement, row
+from stoker.diagnose.inside import find_inside
+from stoker.diagnose.judgement import Finding, Judgement, Weighed, row
 from stoker.diagnose.ledger import part
 from stoker.diagnose.wording import cores, ms, percent
 from stoker.records.diagnosis import Evidence, LedgerRow, Part, Verdict, VerdictCode
+from stoker.records.profile import LegCode, Profile
 from stoker.stats import WANTED_HALF_WIDTH, Spread
 
 # Up to this share of the step the loader is innocent: it is what hand-over alone costs a healthy
@@ -33,6 +36,8 @@ _JITTER_SHARE = 0.12
 _KEEPS_UP = 0.95
 # An innocent run whose interval reaches this far was not measured long enough to be acquitted.
 _DOUBT_SHARE = 0.15
+# A second cause is worth a word from this share of the step on.
+_SECOND_SHARE = 0.10
 # Below these counts nothing was seen: one round of batches more or less changes everything.
 _FEWEST_REAL_STEPS = 6
 _FEWEST_DEVICE_STEPS = 3
@@ -48,37 +53,62 @@ _LOSSES = (
 
 
 def judge(facts: Facts, rows: tuple[LedgerRow, ...]) -> Verdict:
-    """The verdict with its evidence."""
-    seen = facts.profile.legs["R"].steps, facts.profile.legs["D"].steps
+    """The verdict with its evidence, and further causes by their weight."""
+    seen = steps_seen(facts.profile)
     if seen[0] < _FEWEST_REAL_STEPS or seen[1] < _FEWEST_DEVICE_STEPS:
         return _verdict(facts, _too_short(*seen))
     loss = _loss(facts)
-    inside = find_inside(facts)
-    if inside is not None and inside.share > max(0.0, loss.median):
-        return _verdict(facts, inside.judgement)
+    inside, loading = find_inside(facts), _loading(facts, rows, loss)
+    lost_s = max(0.0, loss.median) * facts.real.median
+    is_acquitted = not loading and loss.high <= _DOUBT_SHARE
+    if inside and (is_acquitted or inside[0].seconds > lost_s):
+        return _verdict(facts, inside[0].judgement, [*inside[1:], *loading])
+    if not loading:
+        return _verdict(facts, _innocent(facts, loss), inside)
+    return _verdict(facts, loading[0].judgement, [*loading[1:], *inside])
+
+
+def steps_seen(profile: Profile) -> tuple[int, int]:
+    """Steady steps of the loop as it is, and those on kept batches."""
+    real, device = profile.leg(LegCode.REAL), profile.leg(LegCode.DEVICE)
+    return real.steps if real is not None else 0, device.steps if device is not None else 0
+
+
+def steps_missing(real: int, device: int) -> str:
+    """How many more steps of which leg are the least that can tell, where so many were seen."""
+    missing = {"R": _FEWEST_REAL_STEPS - real, "D": _FEWEST_DEVICE_STEPS - device}
+    legs = [f"{count} more steps of leg {leg}" for leg, count in missing.items() if count > 0]
+    return f"at least {' and '.join(legs)} would tell"
+
+
+def _loading(facts: Facts, rows: tuple[LedgerRow, ...], loss: Spread) -> list[Weighed]:
+    """What loading costs and why, the largest part first; empty where it is not to blame."""
     unnamed = {Part.JITTER, Part.RATE_DEFICIT} if _keeps_up(facts) else {Part.JITTER}
     named = sum(part(rows, name) for name in _LOSSES if name not in unnamed)
     # Jitter alone is no cause until it is large: it is also what a busy machine adds.
     is_jitter = named <= INNOCENT_SHARE * facts.real.median and loss.median <= _JITTER_SHARE
     if loss.median <= INNOCENT_SHARE or is_jitter:
-        return _verdict(facts, _innocent(facts, loss, inside))
+        return []
     if loss.low <= 0:
-        return _verdict(facts, _undecided(facts, loss))
+        return [Weighed(_undecided(facts, loss), 0.0)]
     ranked = sorted(_LOSSES, key=lambda name: part(rows, name), reverse=True)
     findings = [
         Finding(name, part(rows, name), part(rows, name) / facts.real.median) for name in ranked
     ]
+    first, *others = findings
     foreign = facts.foreign_cores
-    is_small = loss.median <= _DOUBT_SHARE or findings[0].part is Part.JITTER
+    is_small = loss.median <= _DOUBT_SHARE or first.part is Part.JITTER
     is_busy = foreign >= _FOREIGN_SHARE * facts.host.cores_owned
-    if is_busy and (is_small or _is_crowded_out(facts, findings[0].part, foreign)):
-        return _verdict(facts, _disturbed(facts, loss, foreign))
-    cause = find_starvation(facts, findings)
-    if cause.code is VerdictCode.INCONCLUSIVE and loss.median <= _JITTER_SHARE:
-        return _verdict(facts, _innocent(facts, loss, inside))
-    if cause.code is VerdictCode.INCONCLUSIVE and is_busy:
-        cause = _disturbed(facts, loss, foreign)
-    return _verdict(facts, cause)
+    if is_busy and (is_small or _is_crowded_out(facts, first.part, foreign)):
+        return [Weighed(_disturbed(facts, loss, foreign), 0.0)]
+    large = [finding for finding in others if finding.share >= _SECOND_SHARE]
+    causes = find_starvation(facts, [first, *large])
+    if causes[0].judgement.code is VerdictCode.INCONCLUSIVE:
+        if loss.median <= _JITTER_SHARE:
+            return []
+        if is_busy:
+            return [Weighed(_disturbed(facts, loss, foreign), 0.0), *causes[1:]]
+    return causes
 
 
 def _keeps_up(facts: Facts) -> bool:
@@ -100,12 +130,10 @@ def _is_crowded_out(facts: Facts, largest: Part, foreign: float) -> bool:
     return needed <= usable < needed + foreign and queued is not None and queued >= _QUEUED
 
 
-def _innocent(facts: Facts, loss: Spread, inside: Weighed | None) -> Judgement:
-    """Loading is not to blame: what is, or that the device sets the pace."""
+def _innocent(facts: Facts, loss: Spread) -> Judgement:
+    """Neither loading nor anything inside the step is to blame: the device sets the pace."""
     if loss.high > _DOUBT_SHARE:
         return _undecided(facts, loss)
-    if inside is not None:
-        return inside.judgement
     if _ranks_seen(facts) < facts.profile.environment.world:
         return _one_of_many(facts)
     return _device_bound(facts, loss)
@@ -120,15 +148,25 @@ def _loss(facts: Facts) -> Spread:
     return Spread(1 - ratio, 1 - ratio * (1 + low), 1 - ratio * (1 - min(1.0, high)), real.count)
 
 
-def _verdict(facts: Facts, judgement: Judgement) -> Verdict:
+def _verdict(facts: Facts, judgement: Judgement, others: Sequence[Weighed] = ()) -> Verdict:
     return Verdict(
         code=judgement.code,
         kind=judgement.kind,
         sentence=judgement.sentence,
         lost_share=facts.lost_share,
         evidence=(_test(facts), *_idle(facts), *judgement.evidence),
-        secondary=judgement.secondary,
+        secondary=_secondary(facts, judgement.code, others),
     )
+
+
+def _secondary(
+    facts: Facts, first: VerdictCode, others: Sequence[Weighed]
+) -> tuple[VerdictCode, ...]:
+    """Further causes that are worth a word, the heaviest first."""
+    large = [other for other in others if other.seconds >= _SECOND_SHARE * facts.real.median]
+    ranked = sorted(large, key=lambda other: -other.seconds)
+    codes = dict.fromkeys(other.judgement.code for other in ranked)
+    return tuple(code for code in codes if code not in (first, VerdictCode.INCONCLUSIVE))
 
 
 def _test(facts: Facts) -> Evidence:
@@ -147,14 +185,11 @@ def _idle(facts: Facts) -> tuple[Evidence, ...]:
     device = facts.profile.device
     if device is None or device.idle_s is None:
         return ()
-    row = Evidence(
-        claim="the device without work between two steps, by its own events",
-        measured=device.idle_s,
-        unit="s",
-        compared_with=f"R - D {ms(facts.real.median - facts.device.median)}",
-        leg="R",
-    )
-    return (row,)
+    against = f"R - D {ms(facts.real.median - facts.device.median)}"
+    if device.idle_alone_s is not None:
+        against += f", D itself {ms(device.idle_alone_s)}"
+    claim = "the device without work in a step, by its own account"
+    return (row(claim, device.idle_s, against, "R"),)
 
 
 def _device_bound(facts: Facts, loss: Spread) -> Judgement:
@@ -236,7 +271,7 @@ def _too_short(real: int, device: int) -> Judgement:
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
             f"Only {real} steady steps of the loop and {device} on kept batches were seen; "
-            f"{_FEWEST_REAL_STEPS} and {_FEWEST_DEVICE_STEPS} are the least that can tell. "
+            f"{steps_missing(real, device)}. "
             "Give the script more steps or epochs, or stoker more time (--budget)."
         ),
         evidence=(),

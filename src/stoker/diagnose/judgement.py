@@ -27,7 +27,17 @@ class Judgement:
     sentence: str
     evidence: tuple[Evidence, ...]
     kind: str | None = None
-    secondary: tuple[VerdictCode, ...] = ()
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A judgement, and the seconds of a step that mending it could win.
+
+    Infinite for what ends a run, or holds up all ranks: that goes before all else.
+    """
+
+    judgement: Judgement
+    seconds: float
 
 
 Rule = Callable[[Facts], Judgement | None]

@@ -43,6 +43,9 @@ _NO_NUMBER = _BESIDE_THE_FORM | _ONLY_POSSIBLE
 # Measuring longer makes no interval of these narrower.
 _WIDE = {FixCode.REDUCED_DECODE: "it depends on the pictures: time some of them"}
 
+# A forecast is of training steps: what fixes give to a validation has no number either.
+_WITHOUT_FORECAST = frozenset({VerdictCode.VALIDATION_PHASE})
+
 # Fixes that set workers on the data set.
 WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
 # Stores that give more to more readers.
@@ -103,6 +106,9 @@ def rank(case: Case, verdict: VerdictCode) -> tuple[RankedFix, ...]:
     ranked: list[tuple[float, int, RankedFix]] = []
     for place, code in enumerate(answers(verdict)):
         fix = BY_CODE[code]
+        if verdict in _WITHOUT_FORECAST:
+            ranked.append((1.0, place, _ranked(case, fix, None)))
+            continue
         after = fix.after(case) if _is_asked(case, verdict, code) else None
         if after is None:
             continue
@@ -158,11 +164,14 @@ def _measured(case: Case, fix: Fix) -> Spread | None:
     return min(trials, key=lambda trial: abs(trial.value - count)).speedup
 
 
-def _ranked(case: Case, fix: Fix, speedup: Spread) -> RankedFix:
+def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
     failed = case.facts.workers_failed if fix.code in WITH_WORKERS else None
+    is_promise = speedup is not None and speedup.is_promise
     withheld = _NO_NUMBER.get(fix.code, "")
-    if not withheld:
-        withheld = _withheld(case, failed) if speedup.is_promise else _WIDE.get(fix.code, "")
+    if speedup is None:
+        withheld = "it mends validation, and forecasts are of training steps"
+    elif not withheld:
+        withheld = _withheld(case, failed) if is_promise else _WIDE.get(fix.code, "")
     charged = fix.charge(case)
     # A handle that was opened before the fork has one position for all workers.
     first = (
@@ -176,7 +185,7 @@ def _ranked(case: Case, fix: Fix, speedup: Spread) -> RankedFix:
     return RankedFix(
         code=fix.code,
         title=fix.title_for(case),
-        speedup=speedup if speedup.is_promise and not withheld else None,
+        speedup=speedup if is_promise and not withheld else None,
         measured=_measured(case, fix),
         how=fix.how_for(case),
         costs=fix.costs,

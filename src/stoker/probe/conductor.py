@@ -358,12 +358,12 @@ class Conductor:
         window = self._window
         if window is None or not self._steps.ends():
             return
-        if self._steps.run == window.steps + window.skip:
-            self._hooked.synchronize()  # the last step ends when the device has ended it
-            called = self._now()
         whole = self._steps.close(called, skip=window.skip)
         if whole is not None and self._gauges is not None:
             self._gauges.step(*whole)
+        if self._steps.run in (window.skip, window.skip + window.steps):
+            self._hooked.synchronize()  # steps are measured from rest to rest
+            self._steps.device_ended(self._now() - called)
 
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""
@@ -463,8 +463,7 @@ class Conductor:
         self._session.write(
             "end",
             reason=reason,
-            start_s=[round(value, 6) for value in self._epochs.start_s],
-            validation_s=round(self._epochs.mid_validation_s, 6),
+            **self._epochs.fields(),
             batches=self._last.batches if self._last is not None else 0,
             elapsed_s=self._elapsed_s(),
         )

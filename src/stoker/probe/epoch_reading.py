@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
 from stoker.probe.leg_reading import Steps
 from stoker.probe.trainer_lines import Trainer
@@ -17,7 +18,8 @@ _STARVED = 0.2
 def read_epochs(trainer: Trainer, steps: Steps, *, wait_s: float, period_s: float) -> EpochFacts:
     """Boundaries, as seen or, where none was seen, from the start of the first epoch."""
     boundaries = trainer.of("boundary")
-    starts = (trainer.last("end") or {}).get("start_s") or []
+    closing = trainer.last("end") or {}
+    starts = closing.get("start_s") or []
     # The first round of a new epoch arrives at once. What a boundary costs is what it takes beyond
     # such a round inside an epoch: its waits, or where the loader sets the pace, its periods.
     is_starved = wait_s > _STARVED * period_s
@@ -33,14 +35,25 @@ def read_epochs(trainer: Trainer, steps: Steps, *, wait_s: float, period_s: floa
         edge_s=bootstrap(edges) if edges else None,
         start_s=start_s,
         validation_s=statistics.fmean(b["validation_s"] for b in boundaries) if boundaries else 0.0,
+        mid_validation_s=_in_mid_epoch(closing.get("mid_validation") or []),
         extrapolated=is_guess,
     )
+
+
+def _in_mid_epoch(seen: Sequence[tuple[int, float]]) -> float:
+    """Seconds a batch, of validations that each came after so many batches.
+
+    How often a script validates is known from one of them to the next: a single one tells nothing.
+    """
+    if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+        return 0.0
+    return sum(seconds for _, seconds in seen[1:]) / (seen[-1][0] - seen[0][0])
 
 
 def epoch_means(trainer: Trainer) -> list[float]:
     """Seconds a batch of each whole epoch that nothing disturbed, validation left out."""
     return [
-        (b["epoch_s"] - b["validation_s"]) / b["batches"]
+        (b["epoch_s"] - b["validation_s"] - b["mid_validation_s"]) / b["batches"]
         for b in trainer.of("boundary")
         if b["epoch_s"] is not None and b["batches"]
     ]

@@ -7,6 +7,7 @@ between; only pure ones tell what an epoch really takes. Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Boundary:
     validation_s: float  # of it, with other loaders
     batches: int  # of the epoch that ended
     epoch_s: float | None  # from first batch to first batch, when that epoch was pure
+    mid_validation_s: float  # other loaders in the middle of the epoch that ended
 
 
 class EpochWatch:
@@ -24,7 +26,10 @@ class EpochWatch:
 
     def __init__(self) -> None:
         self.start_s: list[float] = []  # from iter() to the first batch
-        self.mid_validation_s = 0.0  # other loaders, in the middle of epochs
+        # Other loaders in the middle of epochs: batches asked for before, and seconds.
+        self.mid_validation: list[tuple[int, float]] = []
+        self._asked = 0
+        self._is_between = False  # epochs: the next one has not been asked for a batch
         self._iterated: float | None = None
         self._first: float | None = None
         self._ended: float | None = None
@@ -34,6 +39,8 @@ class EpochWatch:
         self._pure = True
         self._ended_pure = False
         self._validation = 0.0
+        self._within = 0.0  # validation of this epoch
+        self._ended_within = 0.0
         self._other_since: float | None = None
 
     def iterated(self, began: float) -> None:
@@ -42,6 +49,7 @@ class EpochWatch:
         self._batches = 0
         self._first = None
         self._pure = True
+        self._within = 0.0
 
     @property
     def is_pure(self) -> bool:
@@ -52,6 +60,7 @@ class EpochWatch:
         """Something else than the loader's own batches is served in this epoch."""
         self._pure = False
         self._iterated = None  # its first batch, if one comes, comes late
+        self._ended = None  # and the boundary before it has no end
 
     def ended(self, called: float) -> None:
         """The call of next() at this time found the epoch exhausted."""
@@ -59,11 +68,14 @@ class EpochWatch:
         self._ended_batches = self._batches
         self._ended_first = self._first
         self._ended_pure = self._pure
+        self._ended_within = self._within
         self._validation = 0.0
+        self._is_between = True
 
     def cut(self) -> None:
         """The epoch was ended early by us: its boundary tells nothing."""
         self._ended = None
+        self._is_between = True
 
     def other_began(self, now: float) -> None:
         """Another loader is asked for a batch."""
@@ -72,13 +84,14 @@ class EpochWatch:
 
     def training_resumes(self, now: float) -> None:
         """The training loader is asked again."""
-        if self._other_since is None:
-            return
-        if self._ended is not None:
-            self._validation += now - self._other_since
-        else:
-            self.mid_validation_s += now - self._other_since
-        self._other_since = None
+        since, self._other_since = self._other_since, None
+        if since is not None and self._is_between:
+            self._validation += now - since
+        elif since is not None:
+            self.mid_validation.append((self._asked, now - since))
+            self._within += now - since
+        self._is_between = False
+        self._asked += 1
 
     def batch(self, returned: float) -> Boundary | None:
         """A real batch came back; the boundary that it completes, if it is the first."""
@@ -99,6 +112,14 @@ class EpochWatch:
                 if self._ended_pure and self._ended_first is not None
                 else None
             ),
+            mid_validation_s=self._ended_within,
         )
         self._ended = None
         return boundary
+
+    def fields(self) -> dict[str, Any]:
+        """What is written down in the end."""
+        return {
+            "start_s": [round(value, 6) for value in self.start_s],
+            "mid_validation": [(asked, round(value, 6)) for asked, value in self.mid_validation],
+        }

@@ -24,6 +24,8 @@ TRIAL_SHARE = 0.25
 APART_SHARE = 0.2  # at most, for more and more workers before the legs have settled
 ONCE_SHARE = 0.12  # at least, for the examinations of single samples and files
 _WORTH_A_TRIAL = 1.1
+# Legs of which a device says how long it had nothing to do: the script's own steps, and its alone.
+DEVICE_LEGS = frozenset("RD")
 # Longest stretch spent in one window, so that every leg is met again before the machine has moved.
 WINDOW_S = 2.5
 WARMUP_S = 1.0

@@ -267,7 +267,7 @@ def read_profile(
         trend=cost_trend(timed),
         reads=_reads(trainer, needed_per_s=batch_size / mean_device if mean_device else None),
         host=_host(trainer, trainers[1:], folder, host_facts),
-        device=read_device(trainer.of("device")),
+        device=read_device(trainer.of("device"), steps.per_step),
         ranks=read_ranks(trainers),
         environment=msgspec.structs.replace(
             environment,

@@ -7,9 +7,7 @@ Standard library only.
 from __future__ import annotations
 
 import dis
-import linecache
 import os
-import re
 import sys
 import threading
 import time
@@ -20,11 +18,20 @@ from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from stoker.probe.call_sites import CallSites
+
 _EVERY_S = 0.004  # a tenth of a millisecond a sample would be felt, twenty of them tell nothing
 _ON_CPU = 0.5  # of the time since the last sample
 _MOST_FRAMES = 60
-# What makes the host wait for a result of the device, as it is written in scripts.
-_READ_BACK = re.compile(r"\.(item|cpu|tolist|numpy|synchronize)\(|\b(float|int|bool|print)\(")
+# What makes the host wait for a result of a CUDA device, by the name under which it is called.
+_READ_BACKS = frozenset(
+    {"item", "cpu", "tolist", "numpy", "synchronize", "_cuda_synchronize", "float", "int", "bool"}
+)
+# A read-back of a subclass of Tensor passes through some frames of torch.
+_NEAR = 6
+# Functions of an emulated device: that in which its host waits, and those that wait for a result.
+_WAIT = "wait_until"
+_RESULTS = frozenset({"item", "synchronize"})
 # Where the interpreter lets another thread run: when it goes round a loop, and when it enters a
 # function. A thread that is met there computes in Python; one met at a call may be in a library.
 _IN_PYTHON = frozenset(
@@ -50,12 +57,13 @@ class StackSampler:
 
     def __init__(self, thread: threading.Thread, device: str | None) -> None:
         self._thread_id = thread.ident or 0
-        self._has_device = device is not None
+        self._reads_cuda = device is not None and device != "emulated"
         self._clock = time.pthread_getcpuclockid(self._thread_id)
         self._queue = open_run_queue(thread.native_id)
         self._is_over = threading.Event()
         self._samples: list[_Sample] = []
         self._code: dict[CodeType, bytes] = {}
+        self._sites = CallSites()
         self._sampler = threading.Thread(target=self._run, name="stoker-stacks", daemon=True)
         self._sampler.start()
 
@@ -91,21 +99,26 @@ class StackSampler:
         return 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] in _IN_PYTHON
 
     def _state(self, chain: list[FrameType], user: FrameType, *, is_on_cpu: bool) -> str:
-        """ "python" is on a core in the script's own code, "library" on one elsewhere."""
+        """ "python" is on a core in the script's own code, "library" on one elsewhere.
+
+        Waiting comes first: a host that polls, as CUDA's does, is on a core while it waits.
+        """
         names = [_module(f) for f in chain]
         if any(name.startswith("torch.distributed") for name in names):
             return "collective"
+        # Where a leg ends we wait for the device ourselves.
+        is_ours = any(name.startswith("stoker.probe") for name in names[: chain.index(user)])
+        emulated = {
+            f.f_code.co_name
+            for name, f in zip(names, chain, strict=True)
+            if name.startswith("stoker.emulate")
+        }
+        if _WAIT in emulated:
+            return "blocked" if is_ours or emulated.isdisjoint(_RESULTS) else "read-back"
+        if self._reads_cuda and any(self._sites.callee(f) in _READ_BACKS for f in chain[:_NEAR]):
+            return "blocked" if is_ours else "read-back"
         if is_on_cpu:
             return "python" if chain[0] is user else "library"
-        if any(
-            name.startswith("stoker.emulate") and f.f_code.co_name == "item"
-            for name, f in zip(names, chain, strict=True)
-        ):
-            return "read-back"
-        if self._has_device and not any(name.startswith("stoker.emulate") for name in names):
-            line = linecache.getline(user.f_code.co_filename, user.f_lineno)
-            if _READ_BACK.search(line):
-                return "read-back"
         return "blocked"
 
     def stop(self, steps: Sequence[tuple[float, float]]) -> dict[str, Any]:

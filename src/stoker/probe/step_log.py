@@ -5,6 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from stoker.probe.legs import Measured
@@ -63,6 +64,16 @@ class StepLog:
         self.measured.compute.append(called - returned - beside)
         return returned, called
 
+    def device_ended(self, seconds: float) -> None:
+        """The device ended the measured steps so long after the last call of next().
+
+        The host was ahead by as much. It had got ahead in steps that did not wait for the device,
+        the shortest: they are made longer, until all is accounted for.
+        """
+        self.own_s -= seconds  # waited for the script's work, not spent on ours
+        level = _filled(self.measured.compute, seconds)
+        self.measured.compute = [max(value, level) for value in self.measured.compute]
+
     def fields(self) -> dict[str, Any]:
         """What is written down of the window."""
         return {
@@ -72,3 +83,14 @@ class StepLog:
             "drained": [round(value, 7) for value in self.measured.drained],
             "own_s": round(self.own_s, 6),
         }
+
+
+def _filled(values: Sequence[float], amount: float) -> float:
+    """The level to which the lowest values rise when so much is poured over them."""
+    level, total = 0.0, amount
+    for count, value in enumerate(sorted(values), 1):
+        if count > 1 and value >= level:
+            break
+        total += value
+        level = total / count
+    return level

@@ -80,7 +80,8 @@ class EpochFacts(_Record, frozen=True, kw_only=True):
     boundaries: int  # seen while measuring
     edge_s: Spread | None  # of one boundary, validation not included
     start_s: float  # from iter(loader) to its first batch, mean
-    validation_s: float = 0.0  # of one epoch, other loaders than the training loader
+    validation_s: float = 0.0  # of one boundary, other loaders than the training loader
+    mid_validation_s: float = 0.0  # of one batch, other loaders in mid-epoch spread over all
     extrapolated: bool = False  # no boundary was seen: the first epoch's start stands in
 
 
@@ -127,8 +128,8 @@ class StepInside(_Record, frozen=True, kw_only=True):
     """Leg P: where the training thread is inside a step, as shares of it.
 
     `python`: on a core in the script's own code; `library`: on a core in a library; `read_back`:
-    blocked until a result of the device is there; `collective`: in torch.distributed; `blocked`:
-    off its core for another reason.
+    until a result of the device is there, on a core or off it; `collective`: in
+    torch.distributed; `blocked`: off its core, or waiting for an emulated device to take more.
     """
 
     samples: int
@@ -273,9 +274,15 @@ class HostTruth(_Record, frozen=True, kw_only=True):
 
 
 class DeviceFacts(_Record, frozen=True, kw_only=True):
-    """What a CUDA device said of itself; a utilisation is a symptom, not a proof."""
+    """What a device said of itself, seconds a step; a utilisation is a symptom, not a proof.
 
-    idle_s: Spread | None = None  # leg R: without work from the end of a step to the next batch
+    Without work: of a CUDA device from the end of a step to the next batch, of an emulated one at
+    any time.
+    """
+
+    idle_s: Spread | None = None  # leg R: without work
+    idle_alone_s: Spread | None = None  # leg D: without work
+    behind_s: Spread | None = None  # leg D, CUDA: the host's launches of a step over, to their end
     busy_reported: float | None = None  # leg R: share of the time with any kernel running (NVML)
     clock_share: float | None = None  # of the highest clock, legs R and D
     slowed_by: tuple[str, ...] = ()  # what held the clock down

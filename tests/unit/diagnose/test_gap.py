@@ -60,6 +60,11 @@ def test_a_verdict_says_what_the_gap_can_tell(profile: Profile, code: VerdictCod
     assert diagnose(profile).verdict.code is code
 
 
+def test_too_few_samples_say_how_many_more_steps_would_do() -> None:
+    # 50 samples in 40 steps: four times as many steps hold 200.
+    assert "About 120 more steps would" in diagnose(loop(0.020, 0.5, samples=50)).verdict.sentence
+
+
 def test_the_place_outside_of_the_model_is_named() -> None:
     assert "get_batch (train.py:12)" in diagnose(loop(0.020, 0.5)).verdict.sentence
 

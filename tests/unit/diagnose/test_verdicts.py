@@ -463,14 +463,6 @@ def test_small_items_that_cost_microseconds_are_a_cost_per_item() -> None:
     assert first_fix(given) is FixCode.BATCHED_FETCH
 
 
-def test_validation_that_takes_most_of_an_epoch_is_named() -> None:
-    given = healthy()
-    epochs = EpochFacts(
-        batches=100, boundaries=3, edge_s=about(0.01), start_s=0.01, validation_s=20
-    )
-    assert code_of(msgspec.structs.replace(given, epochs=epochs)) is VerdictCode.VALIDATION_PHASE
-
-
 def test_every_promise_is_narrow_enough_to_be_one() -> None:
     for given in (serial(), starved(), waiting(), healthy()):
         for fix in diagnose(given).fixes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -284,6 +285,12 @@ def test_validation_in_mid_epoch_is_no_part_of_a_step(script: Script, folder: Pa
                 script.library.gradients = True
 
     _assert_told_true(folder)
+    (closing,) = lines(folder, "end")
+    told = closing["mid_validation"]
+    assert len(told) > 5
+    # every 25 batches, whichever leg they belong to: five batches that take 0.2 s each
+    assert {later[0] - sooner[0] for sooner, later in pairwise(told)} == {25}
+    assert [seconds for _, seconds in told] == pytest.approx([5 * 0.2] * len(told))
 
 
 def test_the_loader_that_optimizer_steps_follow_trains_whatever_came_before(

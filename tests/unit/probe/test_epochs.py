@@ -49,16 +49,55 @@ def test_validation_between_epochs_is_not_the_boundarys() -> None:
     boundary = watch.batch(end + 2.3)
     assert boundary is not None
     assert round(boundary.validation_s, 9) == 2.0
-    assert watch.mid_validation_s == 0.0
+    assert watch.mid_validation == []
 
 
-def test_validation_within_an_epoch_is_told_apart() -> None:
+def train(watch: EpochWatch, now: float, *, batches: int) -> float:
+    """So many real batches of a tenth of a second each."""
+    for _ in range(batches):
+        watch.training_resumes(now)
+        watch.batch(now)
+        now += 0.1
+    return now
+
+
+def test_validation_within_an_epoch_is_told_apart_with_the_batches_before_it() -> None:
     watch = EpochWatch()
     watch.iterated(0.0)
-    watch.batch(0.1)
-    watch.other_began(1.0)
-    watch.training_resumes(1.5)
-    assert watch.mid_validation_s == 0.5
+    now = 0.0
+    for _ in range(3):
+        now = train(watch, now, batches=5)
+        watch.other_began(now)
+        now += 2.0
+    end = train(watch, now, batches=1)
+    watch.training_resumes(end)
+    watch.ended(end)
+    watch.iterated(end)
+    boundary = watch.batch(end + 0.2)
+
+    told = watch.fields()["mid_validation"]
+    assert told == [(5, 2.0), (10, 2.0), (15, 2.0)]
+    assert boundary is not None
+    assert (boundary.validation_s, round(boundary.mid_validation_s, 9)) == (0.0, 6.0)
+
+
+def test_validation_behind_an_epoch_that_we_cut_short_is_not_within_one() -> None:
+    watch = EpochWatch()
+    watch.iterated(0.0)
+    now = train(watch, 0.0, batches=5)
+    watch.cut()
+    watch.other_began(now)
+    watch.iterated(now + 2.0)
+    watch.training_resumes(now + 2.0)
+    assert watch.mid_validation == []
+
+
+def test_a_boundary_behind_which_kept_batches_came_first_has_no_end() -> None:
+    watch = EpochWatch()
+    end = epoch(watch, 0.0, batches=3, step=0.1)
+    watch.iterated(end)
+    watch.disturbed()
+    assert watch.batch(end + 9.0) is None
 
 
 def test_an_epoch_that_we_cut_short_has_no_boundary() -> None:

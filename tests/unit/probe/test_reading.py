@@ -55,9 +55,15 @@ def window(leg: str, wait: list[float], compute: list[float], **changes: Any) ->
     return line | changes
 
 
-def boundary(seconds: float, *, validation_s: float = 0.0, epoch_s: float | None = None) -> Line:
+def boundary(
+    seconds: float,
+    *,
+    validation_s: float = 0.0,
+    epoch_s: float | None = None,
+    mid_validation_s: float = 0.0,
+) -> Line:
     line = {"kind": "boundary", "seconds": seconds, "validation_s": validation_s}
-    return line | {"batches": 100, "epoch_s": epoch_s}
+    return line | {"batches": 100, "epoch_s": epoch_s, "mid_validation_s": mid_validation_s}
 
 
 def drained(workers: int, period: float, what: str = "L") -> Line:
@@ -192,6 +198,32 @@ def test_whole_epochs_that_nothing_disturbed_tell_the_step_with_boundaries(tmp_p
 
     assert profile.real is not None
     assert profile.real.median == pytest.approx((4.5 - 0.5) / 100)
+
+
+def test_validation_within_whole_epochs_is_no_part_of_the_step(tmp_path: Path) -> None:
+    edges = [boundary(0.1, epoch_s=7.1, mid_validation_s=4.0) for _ in range(3)]
+    profile = read(tmp_path, loader(), real(), *edges, end())
+
+    assert profile.real is not None
+    assert profile.real.median == pytest.approx((7.1 - 4.0) / 100)
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds_a_batch"),
+    [
+        pytest.param([[50, 2.0], [100, 2.5], [150, 1.5]], 4.0 / 100, id="every 50 batches"),
+        pytest.param([[20, 9.0]], 0.0, id="once: nobody knows how often"),
+        pytest.param([], 0.0, id="never"),
+    ],
+)
+def test_validation_in_mid_epoch_is_spread_over_the_batches_from_one_to_the_next(
+    tmp_path: Path, seen: list[list[float]], seconds_a_batch: float
+) -> None:
+    closing = end() | {"mid_validation": seen}
+    profile = read(tmp_path, loader(batches=None), real(), closing)
+
+    assert profile.epochs is not None
+    assert profile.epochs.mid_validation_s == pytest.approx(seconds_a_batch)
 
 
 def test_loaders_of_other_worker_counts_are_told_apart(tmp_path: Path) -> None:

@@ -34,3 +34,27 @@ def test_a_step_without_an_end_is_no_step_and_keeps_no_wait_for_the_next() -> No
     log.ends()
     log.close(6.0, skip=0)
     assert (log.run, log.measured.wait) == (1, [0.0])
+
+
+@pytest.mark.parametrize(
+    ("compute", "behind", "told"),
+    [
+        # A queue of two that was empty at first, and two steps of which the host is ahead.
+        ([0.0, 0.0, 0.02, 0.02, 0.02], 0.04, [0.02] * 5),
+        ([0.0, 0.01, 0.03, 0.03], 0.03, [0.02, 0.02, 0.03, 0.03]),
+        ([0.001, 0.001, 0.001], 0.057, [0.02] * 3),
+        ([0.02, 0.03, 0.02], 0.0, [0.02, 0.03, 0.02]),
+        ([], 0.04, []),
+    ],
+)
+def test_steps_in_which_the_host_got_ahead_take_what_the_device_was_behind_in_the_end(
+    compute: list[float], behind: float, told: list[float]
+) -> None:
+    log = StepLog()
+    for seconds in compute:
+        log.opens(1.0)
+        log.ends()
+        log.close(1.0 + seconds, skip=0)
+    log.device_ended(behind)
+    assert log.measured.compute == pytest.approx(told)
+    assert sum(log.measured.compute) == pytest.approx(sum(compute) + (behind if compute else 0.0))

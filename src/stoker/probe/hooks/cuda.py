@@ -12,12 +12,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+
+from stoker.probe.legs import DEVICE_LEGS
 
 # NVML averages over a sixth of a second to a second, and an answer takes about a millisecond.
 _ASK_EVERY_S = 1.0
-# Legs that tell of the script's own steps or of the device alone.
-_TOLD_LEGS = frozenset("RD")
 
 _SLOWED_BY = {
     0x04: "power cap",
@@ -31,11 +31,19 @@ _SLOWED_BY = {
 Write = Callable[..., None]
 
 
+class _Mark(NamedTuple):
+    """An event on the device's stream, and the host's time when it was put there."""
+
+    event: Any
+    at: float
+
+
 class CudaWatch:
     """Two events a step: where its work ends on the device, and where the next batch is there.
 
     Between them the device has no work. A host that is ahead records the second right behind the
-    first; one that waits for a batch records it late.
+    first; one that waits for a batch records it late. How far the device is behind when the host
+    has launched a step tells whether it waits for launches inside of it: then it is not behind.
     """
 
     def __init__(
@@ -55,16 +63,18 @@ class CudaWatch:
         self._now = clock
         self._asked = clock()
         self._leg: str | None = None
-        self._ended: Any = None  # the event behind the last step
-        self._open: deque[tuple[Any, Any]] = deque()
+        self._began: _Mark | None = None  # at the leg's first batch, the device being at rest
+        self._ended: _Mark | None = None  # behind the last step
+        self._open: deque[tuple[_Mark, _Mark]] = deque()
         self._spare: list[Any] = []
         self._idle: list[float] = []
+        self._behind: list[float] = []
         self._states: list[dict[str, Any]] = []
 
     def step_ended(self) -> None:
         """The optimizer made its step: all work of the step is launched."""
         if self._ended is not None:
-            self._spare.append(self._ended)  # a second optimizer
+            self._spare.append(self._ended.event)  # a second optimizer
         self._ended = self._record()
 
     def batch_given(self, leg: str | None) -> None:
@@ -72,11 +82,12 @@ class CudaWatch:
         if leg != self._leg:
             self.tell()
             self._leg = leg
+            self._began = self._record() if leg in DEVICE_LEGS else None
         elif self._ended is not None:
             self._open.append((self._ended, self._record()))
             self._ended = None
         self._collect()
-        if self._nvml is not None and leg is not None and leg in _TOLD_LEGS:
+        if self._nvml is not None and leg in DEVICE_LEGS:
             now = self._now()
             if now - self._asked >= _ASK_EVERY_S:
                 self._asked = now
@@ -86,25 +97,31 @@ class CudaWatch:
     def tell(self) -> None:
         """Write down the leg that ends here."""
         self._collect()
-        if self._leg in _TOLD_LEGS and (self._idle or self._states):
-            idle = [round(value, 7) for value in self._idle]
-            self._write("device", leg=self._leg, idle=idle, states=self._states)
+        if self._leg in DEVICE_LEGS and (self._idle or self._states):
+            idle, behind = ([round(v, 7) for v in series] for series in (self._idle, self._behind))
+            leg, states = self._leg, self._states
+            self._write("device", leg=leg, each="step", idle=idle, behind=behind, states=states)
         # What lies between two legs is a drain of ours; what is not over yet is let go.
-        self._ended, self._idle, self._states = None, [], []
+        self._began = self._ended = None
+        self._idle, self._behind, self._states = [], [], []
         self._open.clear()
         self._asked = self._now()
 
-    def _record(self) -> Any:
+    def _record(self) -> _Mark:
         event = self._spare.pop() if self._spare else self._cuda.Event(enable_timing=True)
+        at = self._now()
         event.record(self._cuda.current_stream(self._device))
-        return event
+        return _Mark(event, at)
 
     def _collect(self) -> None:
         """Read the pairs that the device has passed; never waits for one."""
-        while self._open and self._open[0][1].query():
+        while self._open and self._open[0][1].event.query():
             ended, given = self._open.popleft()
-            self._idle.append(ended.elapsed_time(given) / 1000)  # milliseconds
-            self._spare += [ended, given]
+            self._idle.append(ended.event.elapsed_time(given.event) / 1000)  # milliseconds
+            if self._began is not None:
+                on_device = self._began.event.elapsed_time(ended.event) / 1000
+                self._behind.append(max(0.0, on_device - (ended.at - self._began.at)))
+            self._spare += [ended.event, given.event]
 
 
 class Nvml:

@@ -30,6 +30,7 @@ from stoker.probe.worker import WorkerStart
 
 if TYPE_CHECKING:
     from stoker.probe.hooks.cuda import CudaWatch
+    from stoker.probe.hooks.emulated import EmulatedWatch
 
 _QUIESCE_STEP_S = 0.002
 
@@ -78,6 +79,11 @@ class TorchHooks:
     def grad_enabled(self) -> bool:
         """False inside no_grad and inference_mode."""
         return self._view.grad_enabled()
+
+    def gave_batch(self, track: Track) -> None:
+        """A loader's loop goes on with a batch that it was just handed."""
+        if track.learns:
+            self._view.gave_batch(self._conductor.leg)
 
     def device(self) -> str | None:
         """Where the model lives when that is not the host."""
@@ -186,8 +192,7 @@ class TorchHooks:
             fetch = Fetch(partial(original, iterator))
             try:
                 batch = conductor.on_next(track, iterator, fetch)
-                if track.learns:
-                    self._view.gave_batch(conductor.leg)
+                self.gave_batch(track)
                 return batch
             except BaseException as error:
                 if fetch.has_raised(error):
@@ -252,7 +257,7 @@ class TorchView:
         self._session = session
         self._torch = sys.modules["torch"]
         self._parameter_device: Any = None
-        self._cuda_watch: CudaWatch | None = None
+        self._device_watch: CudaWatch | EmulatedWatch | None = None
 
     def saw_optimizer(self, optimizer: Any) -> None:
         """Remember where the parameters live; called after each optimizer step."""
@@ -262,26 +267,40 @@ class TorchView:
                     self._parameter_device = parameter.device
                     self._watch_device(parameter.device)
                     return
-        elif self._cuda_watch is not None:
-            self._cuda_watch.step_ended()
+        elif self._device_watch is not None:
+            self._device_watch.step_ended()
 
     def _watch_device(self, device: Any) -> None:
-        if device.type == "cuda":
+        if device.type == "cuda" and self._device_watch is None:
             from stoker.probe.hooks.cuda import CudaWatch, Nvml
 
             cuda = self._torch.cuda
             nvml = Nvml.open(cuda, device)
-            self._cuda_watch = CudaWatch(cuda, device, self._session.write, nvml=nvml)
+            self._device_watch = CudaWatch(cuda, device, self._session.write, nvml=nvml)
 
     def gave_batch(self, leg: str | None) -> None:
         """The training loop goes on with a batch, in that leg."""
-        if self._cuda_watch is not None:
-            self._cuda_watch.batch_given(leg)
+        if self._device_watch is None:
+            self._watch_emulated()
+        if self._device_watch is not None:
+            self._device_watch.batch_given(leg)
+
+    def _watch_emulated(self) -> None:
+        emulator = self._emulator()
+        if emulator is None:
+            return
+        from stoker.probe.hooks.emulated import Account, EmulatedWatch
+
+        def account() -> Account:
+            live = emulator.live()
+            return Account(sum(each.steps for each in live), sum(each.idle_s for each in live))
+
+        self._device_watch = EmulatedWatch(account, self._session.write)
 
     def finish(self) -> None:
         """Write down what the device told last."""
-        if self._cuda_watch is not None:
-            self._cuda_watch.tell()
+        if self._device_watch is not None:
+            self._device_watch.tell()
 
     def grad_enabled(self) -> bool:
         """False inside no_grad and inference_mode."""

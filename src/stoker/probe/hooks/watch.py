@@ -187,6 +187,9 @@ class Iteration:
         self._has_fetched = False
         try:
             batch = conductor.on_next(self._track, self._pipeline, fetch)
+            hooks = torch_hooks.installed()
+            if hooks is not None:
+                hooks.gave_batch(self._track)
         except BaseException as error:
             if fetch.has_raised(error):
                 raise

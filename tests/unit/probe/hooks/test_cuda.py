@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import torch  # noqa: F401 - the view looks for it among the imported modules
+import torch
 
 from stoker.probe.device_reading import read_device
+from stoker.probe.hooks import torch as torch_hooks
+from stoker.probe.hooks import watch as watch_hook
 from stoker.probe.hooks.cuda import CudaWatch, Nvml
-from stoker.probe.hooks.torch import TorchView
+from stoker.probe.hooks.torch import TorchHooks, TorchView
 
 
 class FakeEvent:
@@ -115,6 +119,34 @@ def test_what_lies_between_two_legs_is_nobodys_idle_time() -> None:
     assert max(written[0]["idle"] + written[1]["idle"]) < 0.1
 
 
+def behind(device_s: float, launch_s: float, *, reads_back: bool = False) -> float:
+    """Mean seconds by which the device is behind at the end of the launches of leg D's steps."""
+    cuda, written = FakeCuda(), Records()
+    watch = CudaWatch(cuda, "cuda:0", written.write, clock=lambda: cuda.host_s)
+    for _ in range(5):
+        watch.batch_given("D")
+        cuda.launch(device_s)
+        cuda.host_s += launch_s
+        watch.step_ended()
+        if reads_back:
+            cuda.host_s = max(cuda.host_s, cuda.busy_until)
+    cuda.host_s = cuda.busy_until
+    watch.tell()
+    facts = read_device(written)
+    assert facts is not None
+    assert facts.behind_s is not None
+    return facts.behind_s.median
+
+
+def test_a_device_that_has_done_all_when_a_step_is_launched_waits_for_launches() -> None:
+    assert behind(0.001, 0.038) == pytest.approx(0.0)
+
+
+def test_a_device_with_work_left_when_a_step_is_launched_is_behind() -> None:
+    assert behind(0.040, 0.015, reads_back=True) == pytest.approx(0.025)
+    assert behind(0.040, 0.015) > 0.040  # and further with each step
+
+
 def test_events_are_used_again() -> None:
     cuda, written = FakeCuda(), Records()
     watch = CudaWatch(cuda, "cuda:0", written.write)
@@ -209,14 +241,19 @@ def test_a_device_that_nvml_loses_is_not_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_lines_of_a_device_become_its_facts() -> None:
     state = {"busy": 0.4, "sm_mhz": 1200, "sm_most_mhz": 1600, "slowed_by": ["power cap"]}
+    slower = state | {"busy": 1.0, "sm_mhz": 800}
     lines = [
-        {"leg": "R", "idle": [0.02] * 40, "states": [state]},
-        {"leg": "D", "idle": [0.0] * 40, "states": [state | {"busy": 1.0, "sm_mhz": 800}]},
+        {"leg": "R", "each": "step", "idle": [0.02] * 40, "behind": [], "states": [state]},
+        {"leg": "D", "each": "step", "idle": [0.01] * 40, "behind": [0.03], "states": [slower]},
     ]
-    facts = read_device(lines)
+    facts = read_device(lines, per_step=4)
     assert facts is not None
     assert facts.idle_s is not None
     assert facts.idle_s.median == pytest.approx(0.02)
+    assert facts.idle_alone_s is not None
+    assert facts.idle_alone_s.median == pytest.approx(0.01)
+    assert facts.behind_s is not None
+    assert facts.behind_s.median == pytest.approx(0.03)
     assert facts.busy_reported == pytest.approx(0.4)
     assert facts.clock_share == pytest.approx(0.625)
     assert facts.slowed_by == ("power cap",)
@@ -259,6 +296,44 @@ def test_a_model_on_a_cuda_device_is_watched_from_its_first_step_on(
     (line,) = written
     assert line["kind"] == "device"
     assert line["idle"] == pytest.approx([0.020] * 4)
+
+
+class InLegR:
+    """A conductor of a loop that gets its own batches."""
+
+    is_inert = False
+    leg = "R"
+
+    def on_epoch(self, track: Any, began: float) -> None: ...
+
+    def on_next(self, track: Any, iterator: Any, fetch: Callable[[], Any]) -> Any:
+        return fetch()
+
+    def looking_away(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_a_loop_under_stoker_watch_has_its_device_watched_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuda, written = FakeCuda(), Records()
+    session: Any = SimpleNamespace(write=written.write, options={"budget_s": 1.0})
+    hooks: Any = TorchHooks(session, torch.utils.data.dataloader)
+    hooks._conductor = InLegR()
+    device = hooks._view._device_watch = CudaWatch(cuda, "cuda:0", written.write)
+    monkeypatch.setattr(torch_hooks, "_installed", hooks)
+    module: Any = SimpleNamespace()
+    watch_hook.install(session, module)
+
+    for name in ("train", "val"):
+        for _ in module.observer(range(6), name):
+            cuda.launch(0.010)
+            device.step_ended()
+            cuda.host_s += 0.030
+    hooks._view.finish()
+
+    (line,) = written
+    assert line["idle"] == pytest.approx([0.020] * 5)
 
 
 class Place:
