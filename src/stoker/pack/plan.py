@@ -190,6 +190,7 @@ def subset(listing: Listing, count: int) -> Listing:
         names=[listing.names[position] for position in positions],
         sizes=listing.sizes[chosen],
         mtimes_ns=listing.mtimes_ns[chosen],
+        signs=None if listing.signs is None else listing.signs[chosen],
         values={name: [column[p] for p in positions] for name, column in listing.values.items()},
         place=place,
     )
