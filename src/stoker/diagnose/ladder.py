@@ -38,14 +38,18 @@ _REACHED = 1.03
 
 
 def compose(case: Case, codes: Sequence[FixCode]) -> Scenario | None:
-    """The scenario with all these fixes made; None where one of them does not apply."""
+    """The scenario with all these fixes made; None where one of them does not apply.
+
+    Where there is little work left for them, more workers are none at all.
+    """
     scenario = case.scenario
     for code in _MADE:
-        if code in codes:
-            after = BY_CODE[code].after(Case(case.facts, scenario))
-            if after is None:
-                return None
-            scenario = after
+        if code not in codes:
+            continue
+        after = BY_CODE[code].after(Case(case.facts, scenario))
+        if after is None and code is not FixCode.WORKERS:
+            return None
+        scenario = after or scenario
     return scenario
 
 
