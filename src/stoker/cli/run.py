@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="start nothing; show what would be applied, and as a change of the code on stdout",
+        help="do not train; show what would be applied, and as a change of the code on stdout",
     )
     parser.add_argument(
         "--json", metavar="FILE", help="write what was applied and what it saved as JSON"
