@@ -232,7 +232,7 @@ def larger_batch(case: Case) -> Scenario | None:
     work = case.scenario.workload
     if launch is None or work.device_s.median <= 0:
         return None
-    fixed = min(1.0, launch / work.device_s.median)
+    fixed = min(1.0, min(launch, case.facts.device_waits_s) / work.device_s.median)
     factor = fixed + (1 - fixed) * BATCH_FACTOR
     return with_work(
         case.scenario,

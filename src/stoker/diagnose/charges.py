@@ -78,8 +78,8 @@ def files_again(case: Case) -> Charges:
     samples, leg = case.facts.loader.samples, case.facts.alone
     if samples is None or leg is None:
         return copied
-    a_batch = case.facts.loader.batch_size
-    return Charges(disk_bytes=copied.disk_bytes, minutes=samples / a_batch * leg.period.median / 60)
+    steps = samples / case.facts.batch_size
+    return Charges(disk_bytes=copied.disk_bytes, minutes=steps * leg.period.median / 60)
 
 
 def files_copied(case: Case) -> Charges:

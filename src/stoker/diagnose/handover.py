@@ -9,7 +9,7 @@ from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Judgement, row
 from stoker.diagnose.wording import ms, with_workers
 from stoker.records.diagnosis import Evidence, VerdictCode
-from stoker.records.profile import BESIDE, Leg
+from stoker.records.profile import BESIDE, OWN_LOADER, Leg
 
 # Hand-over alone at this share of the loader's period: the work is not what it waits for.
 _HAND_OVER = 0.60
@@ -124,7 +124,8 @@ def _null_row(facts: Facts, null: Leg) -> Evidence:
 def per_item(facts: Facts) -> Judgement | None:
     """Each item costs microseconds of Python, whatever its size."""
     size, cpu = facts.sample_bytes, facts.load_cpu_s
-    if size is None or cpu is None or facts.loader.random_op is not None:
+    is_ours = facts.loader.dataset == OWN_LOADER  # it takes samples by the hundred
+    if size is None or cpu is None or facts.loader.random_op is not None or is_ours:
         return None
     each = cpu / facts.batch_size
     if each > _ITEM_S or size > _ITEM_BYTES or not _is_computing(facts, cpu):

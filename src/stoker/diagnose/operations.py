@@ -167,7 +167,8 @@ def captured(case: Case) -> Scenario | None:
     launch, device = case.facts.launch_s, case.scenario.workload.device_s
     if launch is None or not case.facts.has_device or device.median <= 0:
         return None
-    saved = min(1.0, launch / device.median) * (1 - _CAPTURED_LEFT)
+    fixed = min(launch, case.facts.device_waits_s) / device.median
+    saved = min(1.0, fixed) * (1 - _CAPTURED_LEFT)
     return with_work(case.scenario, device_s=device.scaled(1 - saved))
 
 

@@ -10,6 +10,7 @@ from stoker.diagnose.store import store_of
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
+from stoker.records.profile import OWN_LOADER
 from stoker.records.storage import StoreKind
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
@@ -48,6 +49,16 @@ _WITHOUT_FORECAST = frozenset({VerdictCode.VALIDATION_PHASE})
 
 # Fixes that set workers on the data set.
 WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
+# What only a data set and a DataLoader of the script's own can take.
+_OF_DATASETS = frozenset(
+    {
+        FixCode.UNORDERED,
+        FixCode.REPLACE_OP,
+        FixCode.BATCHED_FETCH,
+        FixCode.VECTORISE_COLLATE,
+        FixCode.REOPEN_HANDLE,
+    }
+)
 # Stores that give more to more readers.
 _GIVES_MORE = frozenset({StoreKind.LATENCY, StoreKind.SLOTS})
 
@@ -128,7 +139,13 @@ def are_promises(fixes: Sequence[RankedFix]) -> bool:
 
 
 def _is_asked(case: Case, verdict: VerdictCode, code: FixCode) -> bool:
-    """More readers are no answer to a store that gives them no more."""
+    """Whether it could be an answer here at all.
+
+    More readers are none to a store that gives them no more; a stoker.Loader has no data set of the
+    user's, and its decoder is the fast one.
+    """
+    if code in _OF_DATASETS and case.facts.loader.dataset == OWN_LOADER:
+        return False
     if verdict is not VerdictCode.STORAGE_BOUND or code is not FixCode.WORKERS:
         return True
     store = store_of(case.facts)

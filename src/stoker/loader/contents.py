@@ -167,13 +167,14 @@ class PackedPictures:
 
     def read(self, sample: int) -> Picture:
         """The bytes of one, by map or by a read."""
-        pack = self._pack
-        data = (
-            pack.raw(self._field, sample)
-            if self._access.reading == "mmap"
-            else read_range(pack.file_range(self._field, sample))
-        )
-        segments = pack.segments(self._field, sample) if self._has_segments else None
+        pack, name = self._pack, self._field
+        if self._access.reading == "mmap":
+            segments = pack.segments(name, sample) if self._has_segments else None
+            return Picture(pack.raw(name, sample), self.name(sample), segments)
+        data, segments = read_range(pack.file_range(name, sample)), None
+        if self._has_segments:
+            stored = read_range(pack.file_range(f"{name}.segments", sample))
+            segments = np.frombuffer(stored, np.uint16)
         return Picture(data, self.name(sample), segments)
 
     def name(self, sample: int) -> str:

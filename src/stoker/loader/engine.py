@@ -31,6 +31,9 @@ Fill = Callable[[Indices, Fields, Activity], None]
 # Makes of a full batch what is delivered instead of its fields; in the thread that filled it up.
 Complete = Callable[[Fields], Any]
 
+# So long the end of an epoch waits for the lock.
+_PATIENCE_S = 1.0
+
 
 class Filled(NamedTuple):
     """A batch that is ready, with the samples in it, and what `complete` made of it."""
@@ -167,10 +170,14 @@ class Engine:
         """Let the threads end after the sample that they are at, without waiting for that."""
         if self._is_forked:
             return  # the lock may be held by a thread that did not come along
-        with self._lock:
-            self._is_closed = True
-            self._room.notify_all()
-            self._ready.notify_all()
+        self._is_closed = True  # seen by whoever has the lock
+        # A sampler of the script's own that hangs has it for ever.
+        if self._lock.acquire(timeout=_PATIENCE_S):
+            try:
+                self._room.notify_all()
+                self._ready.notify_all()
+            finally:
+                self._lock.release()
 
     def close(self, wait_s: float = 2.0) -> None:
         """Stop the threads; waits for them for so long at most. A second call does nothing."""

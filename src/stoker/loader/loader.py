@@ -10,7 +10,7 @@ import importlib
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -255,7 +255,8 @@ class Loader:
         """
         most: int | None = len(self._contents.usable)
         if self._sampler is not None:
-            most = len(self._sampler) if isinstance(self._sampler, Sized) else None
+            # What only has a length may go on beyond it.
+            most = len(self._sampler) if isinstance(self._sampler, Sequence) else None
         self._epoch, self._position = place_of(state, self.state_dict(), most)
         self._is_resumed, self._is_given = True, False
         self._running = None  # a pass under way must not count on from there
@@ -281,8 +282,11 @@ class Loader:
     def _beside(self, threads: int | None = None, *, epoch: int = 0) -> Loader:
         """A Loader over the same contents, for whoever measures it beside this one's loop.
 
-        It has threads, memory and a way to the device of its own.
+        It has threads, memory and a way to the device of its own. Raises TypeError for a sampler
+        whose entries this one's loop would miss.
         """
+        if isinstance(self._sampler, Iterator):
+            raise TypeError("a sampler that can be gone through once is its loop's")
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         other._threads = threads or self._threads

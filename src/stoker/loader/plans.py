@@ -81,6 +81,12 @@ def of_sampler(sampler: Iterable[Any], usable: Indices, share: Share, start: int
 def _samples(sampler: Iterable[Any], usable: Indices) -> Iterator[int]:
     """The samples that the entries name. InputError for one that names none."""
     numbers = _numbers_of(sampler)
+    if numbers is not None and not np.array_equal(numbers, usable):
+        raise InputError(
+            "the sampler was made over a PackDataset of other samples than the Loader has",
+            looked_at=f"{len(numbers):,} samples there, {len(usable):,} here",
+            run_next="make the sampler over stoker.loader.faces.PackDataset of the Loader's pack",
+        )
     last = int(usable[-1]) if numbers is None else len(numbers) - 1
     is_usable = np.zeros(int(usable[-1]) + 1, np.uint8)
     is_usable[usable] = 1

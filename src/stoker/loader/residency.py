@@ -23,7 +23,10 @@ def cached_share(files: Sequence[tuple[str, int]]) -> float | None:
         return None
     cached = 0
     page = bytearray(1)
-    places = iter(range(0, total, max(1, total // _PLACES)))
+    # A look brings its pages in, even one that does not wait: the next one has to ask for others.
+    # Not by the script's random numbers.
+    step = max(1, total // _PLACES)
+    places = iter(range(int.from_bytes(os.urandom(8)) % step, total, step))
     place, start, asked = next(places), 0, 0
     for path, size in files:
         handle = -1

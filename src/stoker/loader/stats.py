@@ -69,8 +69,9 @@ class Measured(NamedTuple):
         """What it comes to so far."""
         tally = self.fed or self.engine.tally
         given = tally.batches * self.share.global_batch
-        if self.usable is not None:
-            given = min(given, self.usable)
+        # The last batch of a sampler without a length may be a short one.
+        most = self.engine.tally.samples * self.share.world_size
+        given = min(given, most if self.usable is None else self.usable)
         return LoaderStats(
             batches=tally.batches,
             samples=given // self.share.world_size,

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import resource
+from pathlib import Path
 
 
 def may_hold(count: int) -> bool:
-    """True when so many open files are half of what this process may have, or less.
+    """True when so many more files than are open now may be open, or so many twice.
 
     Raises its limit for that as far as the hard one goes: that is low only for the sake of programs
     that call `select`, and can't take more.
     """
-    wanted = 2 * count
+    wanted = count + _open_now(count)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _is_within(wanted, soft):
         return True
@@ -26,6 +27,14 @@ def may_hold(count: int) -> bool:
     with contextlib.suppress(OSError, ValueError):  # forbidden here: it stays as it is
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     return _is_within(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _open_now(least: int) -> int:
+    """Files that this process has open, of whomever; `least` where that can't be seen."""
+    try:
+        return max(least, sum(1 for _ in Path("/proc/self/fd").iterdir()))
+    except OSError:
+        return least
 
 
 def limit() -> int:

@@ -211,7 +211,10 @@ class Pack:
         return found
 
     def _table(self, name: str) -> Any:
-        if name not in self._maps and (self.path / name).stat().st_size <= _READ_AT_ONCE:
+        if name in self._maps:
+            return self._maps[name]
+        is_small = (self.path / name).stat().st_size <= _READ_AT_ONCE
+        if is_small or not descriptors.may_hold(len(self._maps) + 1):
             table = np.load(self.path / name, allow_pickle=False)
             table.flags.writeable = False
             self._maps[name] = table

@@ -18,6 +18,8 @@ from typing import Literal
 from stoker.errors import InputError
 
 Kind = Literal["script", "module", "launcher"]
+# No script is larger.
+_MOST_BYTES = 10_000_000
 
 
 def command_of(kind: Kind, argv: Sequence[str], *, asked: str = "doctor") -> list[str]:
@@ -55,20 +57,29 @@ def source_of(kind: Kind, argv: Sequence[str]) -> Path | None:
 
     Of a launcher it is the first Python source among its words, else the module behind the last
     -m (the first may be the launcher's own, as of `python -m torch.distributed.run -m trainer`),
-    else the first file that it is given.
+    else the first small text among its files.
     """
     if kind == "script":
         return Path(argv[0]).absolute()
     if kind == "module":
         return _module_source(argv[0])
-    files = [Path(word).absolute() for word in argv[1:] if Path(word).is_file()]
+    files = [Path(word).absolute() for word in argv if Path(word).is_file()]
     sources = [path for path in files if path.suffix == ".py"]
     if sources:
         return sources[0]
     modules = [name for option, name in pairwise(argv) if option == "-m"]
     if modules:
         return _module_source(modules[-1])
-    return files[0] if files else None
+    # A shell script at most: what is larger, or a program, is no source.
+    return next((path for path in files if _is_text(path)), None)
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return path.stat().st_size <= _MOST_BYTES and b"\0" not in file.read(1024)
+    except OSError:
+        return False
 
 
 def digest_of(kind: Kind, argv: Sequence[str]) -> str | None:

@@ -116,7 +116,6 @@ class Conductor:
         self._last = track
         self._iterator = iterator
         self._close_step(called)
-        self._steps.own_s += self._now() - called
         window = self._advance()
         if window is None:
             return self._stop()
@@ -252,6 +251,7 @@ class Conductor:
                 companion = self._stand_ins.companions.of(track, step=self._training.batches)
             else:
                 self._close_step(called)  # a validation in mid-epoch is no part of the step
+                called = self._now()
         if companion is not None:
             batch = self._serve_companion(companion, iterator, fetch, called)
         else:
@@ -364,6 +364,7 @@ class Conductor:
         if self._steps.run in (window.skip, window.skip + window.steps):
             self._hooked.synchronize()  # steps are measured from rest to rest
             self._steps.device_ended(self._now() - called)
+        self._steps.own_s += self._now() - called
 
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""

@@ -162,7 +162,7 @@ class LoaderRehearsal:
                     side.close()
         if stages:
             taken = found.skipped + len(found.periods)
-            self._write_stages(stages, taken * self._loader._share.batch_size)
+            self._write_stages(stages, workers, taken * self._loader._share.batch_size)
         self._session.write(
             "drain",
             what=what,
@@ -235,10 +235,11 @@ class LoaderRehearsal:
         self._epochs += _EPOCHS
         return self._loader._beside(threads, epoch=self._loader.epoch + self._epochs)
 
-    def _write_stages(self, stages: dict[str, list[int]], samples: int) -> None:
+    def _write_stages(self, stages: dict[str, list[int]], workers: int, samples: int) -> None:
         self._session.write(
             "stages",
             where="worker",
+            workers=workers,
             stages=stages,
             records=[],
             samples=samples,

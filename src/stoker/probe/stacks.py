@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from stoker.probe.call_sites import CallSites
 
 _EVERY_S = 0.004  # a tenth of a millisecond a sample would be felt, twenty of them tell nothing
+_LATE = 0.8  # of the switch interval, which the sampler waits for a lock that is held
 _ON_CPU = 0.5  # of the time since the last sample
 _MOST_FRAMES = 60
 # What makes the host wait for a result of a CUDA device, by the name under which it is called.
@@ -89,7 +90,10 @@ class StackSampler:
             chain.append(at)
             at = at.f_back
         user = next(filter(is_users, chain), frame)
-        state = self._state(chain, user, is_on_cpu=is_on_cpu)
+        # Who polls the device has let go of the interpreter's lock; who computes in Python has not,
+        # and the sampler comes late by its wait for it.
+        holds = is_on_cpu and seconds > _EVERY_S + _LATE * sys.getswitchinterval()
+        state = self._state(chain, user, is_on_cpu=is_on_cpu, holds=holds)
         place = user.f_code.co_filename, user.f_lineno, user.f_code.co_qualname
         is_call = state == "python" and not self._is_at_loop(user)
         return _Sample(at_s, seconds, state, place, user.f_lasti if is_call else None)
@@ -98,7 +102,9 @@ class StackSampler:
         code = self._code.setdefault(frame.f_code, frame.f_code.co_code)
         return 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] in _IN_PYTHON
 
-    def _state(self, chain: list[FrameType], user: FrameType, *, is_on_cpu: bool) -> str:
+    def _state(
+        self, chain: list[FrameType], user: FrameType, *, is_on_cpu: bool, holds: bool
+    ) -> str:
         """ "python" is on a core in the script's own code, "library" on one elsewhere.
 
         Waiting comes first: a host that polls, as CUDA's does, is on a core while it waits.
@@ -115,7 +121,8 @@ class StackSampler:
         }
         if _WAIT in emulated:
             return "blocked" if is_ours or emulated.isdisjoint(_RESULTS) else "read-back"
-        if self._reads_cuda and any(self._sites.callee(f) in _READ_BACKS for f in chain[:_NEAR]):
+        is_reading = self._reads_cuda and not holds
+        if is_reading and any(self._sites.callee(f) in _READ_BACKS for f in chain[:_NEAR]):
             return "blocked" if is_ours else "read-back"
         if is_on_cpu:
             return "python" if chain[0] is user else "library"

@@ -127,14 +127,23 @@ class Comparison:
         return told | {stage: False for stage, seen in self._found.items() if False in seen}
 
     def _level(self, reference: StageCall, others: Sequence[StageCall]) -> None:
+        # Without a result of its own a call may change what the next one takes: that one tells.
+        pending: list[StageCall] = []
         for place, call in enumerate(reference.below):
             twins = [other.below[place] for other in others if place < len(other.below)]
             if len(twins) < len(others) or any(twin.stage != call.stage for twin in twins):
+                self._put(pending, None)
                 self._part(place, (reference, *others))
                 return
             is_same = all(twin.result == call.result for twin in twins)
             # After the first difference an equal count or flag is no evidence of equal work.
-            if is_same and call.result is not None and not (call.is_plain and self._has_parted):
+            if is_same and call.is_plain and not self._has_parted:
+                pending.append(call)
+                continue
+            if call.result is not None and not call.is_plain:
+                self._put(pending, True if is_same else None)
+                pending = []
+            if is_same and call.result is not None and not call.is_plain:
                 self._put([call], True)
                 continue
             self._level(call, twins)
@@ -143,6 +152,7 @@ class Comparison:
             # What can't be compared is the same as long as nothing before it was another.
             known = False if not is_same else None if self._has_parted else True
             self._found.setdefault(call.stage, set()).add(known)
+        self._put(pending, None)
         self._part(len(reference.below), others)
 
     def _part(self, place: int, runs: Iterable[StageCall]) -> None:
@@ -152,7 +162,7 @@ class Comparison:
                 self._has_parted = True
                 self._put(run.below[place:], False)
 
-    def _put(self, calls: Iterable[StageCall], repeats: bool) -> None:
+    def _put(self, calls: Iterable[StageCall], repeats: bool | None) -> None:
         """The same of the calls and all in them."""
         for call in calls:
             self._found.setdefault(call.stage, set()).add(repeats)

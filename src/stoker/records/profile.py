@@ -53,9 +53,9 @@ class End(StrEnum):
 class Leg(_Record, frozen=True, kw_only=True):
     """One leg: the mean period of a step under it.
 
-    For L and N `period` is the mean time between finished batches. `drain` is, for C, the period
-    of the loader while the step runs beside it. `cpu_s` is CPU time per batch of all workers (of
-    the loading thread where there are none), `main_cpu_s` that of the training process.
+    For L and N `period` is the mean time in which the batches of a step are finished. `drain` is,
+    for C, the same of the loader while the step runs beside it. `cpu_s` is CPU time a step of all
+    workers (of the loading thread where there are none), `main_cpu_s` that of the training process.
     """
 
     code: LegCode

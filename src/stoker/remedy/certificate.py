@@ -43,7 +43,8 @@ class Certificate:
     odd: set[Place] = field(default_factory=set)  # no random draw explains the difference
     draws: bool = False  # making a batch drew from a global generator
     _order: Any = field(default_factory=hashlib.sha256)
-    _data: Any = field(default_factory=hashlib.sha256)
+    _drawn: set[Place] = field(default_factory=set)  # in two draws of the script's own
+    _data: dict[Place, Any] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -79,8 +80,9 @@ class Certificate:
                     given[place], own[place], again[place]
                 ):
                     self.odd.add(place)
-        for place in sorted(given.keys() - self.differing, key=repr):
-            self._data.update(repr(place).encode() + _content(given[place]))
+        self._drawn |= {place for place in own if not _same(own[place], again.get(place))}
+        for place, part in given.items():
+            self._data.setdefault(place, hashlib.sha256()).update(_content(part))
         self.compared += 1
 
     @property
@@ -88,7 +90,7 @@ class Certificate:
         """The finding."""
         what = (
             f"{self.compared} batches compared with the script's own way "
-            f"(order {self._order.hexdigest()[:12]}, data {self._data.hexdigest()[:12]}"
+            f"(order {self._order.hexdigest()[:12]}, data {self._data_sha256[:12]}"
             f"{'' if self.draws else ', no random numbers drawn'})"
         )
         if not self.differing:
@@ -104,11 +106,19 @@ class Certificate:
         return {
             "batches": self.compared,
             "order_sha256": self._order.hexdigest(),
-            "data_sha256": self._data.hexdigest(),
+            "data_sha256": self._data_sha256,
             "draws_random_numbers": self.draws,
             "differing": [_text(place) for place in sorted(self.differing, key=repr)],
             "other_data": [_text(place) for place in sorted(self.odd, key=repr)],
         }
+
+    @property
+    def _data_sha256(self) -> str:
+        """Of the parts that came out the same each time: which those are is known at the end."""
+        whole = hashlib.sha256()
+        for place in sorted(self._data.keys() - self.differing - self._drawn, key=repr):
+            whole.update(repr(place).encode() + self._data[place].digest())
+        return whole.hexdigest()
 
     def _made(self, entry: Any) -> Any:
         loader = self.loader

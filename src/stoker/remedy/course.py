@@ -27,6 +27,7 @@ from stoker.remedy.ledger import LoaderAccount, milliseconds
 from stoker.remedy.orders import Orders
 from stoker.remedy.proof import Doubted, Dropped, Kept, Proof, Useless, Verdict
 from stoker.remedy.request import Request
+from stoker.remedy.settings import Settings
 from stoker.remedy.steps import Cycles, Steps
 from stoker.remedy.supplies import Supplies
 from stoker.remedy.supply import Iterate, Supply, length_of, settings_of
@@ -125,10 +126,13 @@ class LoaderCourse:
                 return self._pass(Aside(own), loader, WatchedOrder(loader))
             before.hand_over(Aside(own))
         self._release()
-        now = self._look()
-        if self._seen is not None and now != self._seen:
-            self._supplies.renew()
-        self._seen = now
+        try:
+            now = self._look()
+            if self._seen is not None and now != self._seen:
+                self._supplies.renew()
+            self._seen = now
+        except Exception as error:  # noqa: BLE001 - whatever breaks here is not the script's
+            self._break_off(error)
         self._in_epoch, self._given, self._is_loose = None, 0, False
         self._cycles.cut()
         self._order = WatchedOrder(loader)
@@ -209,6 +213,13 @@ class LoaderCourse:
 
     def asked(self) -> bool:
         """The script asks for a batch; True when those in flight were made of another data set."""
+        try:
+            return self._asked()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._break_off(error)
+            return False
+
+    def _asked(self) -> bool:
         if not self._trains and self._has_trained():
             self._trains = True
             self._announce_if_due()
@@ -220,25 +231,37 @@ class LoaderCourse:
         # Workers of the script's own would not have heard of it before the next epoch.
         return self._own.workers == 0 and self._plan.settings.in_order
 
-    def gave(self, way: Way, entry: Any, batch: Any) -> None:
-        """The script gets this batch now."""
-        if self._replan is not None:
-            self._judge_by_size(batch)
-        # What is made here changes the script's own objects; what workers make, their copies.
-        settings = self._supplies.settings(way)
-        is_made_here = settings.workers == 0
-        if self._is_over:
-            pass
-        elif self._order is not None and self._order.problem is not None:
-            self._roll_back(self._order.problem)
-        elif is_made_here and self._is_time_to_look() and self._look() != self._in_epoch:
-            self._roll_back("making batches changes the data set or collate_fn")
-        if self._given == 0:
-            self._in_epoch = self._look()
+    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings | None = None) -> None:
+        """The script gets this batch now. `settings`: of the loader that made it, where that is not
+        the one of its way any more.
+        """
+        settings = settings or self._supplies.settings(way)
+        is_time, is_first = self._is_time_to_look(), self._given == 0
         self._given += 1
         self._is_loose = self._is_loose or not settings.in_order
         self._steps_before = self._steps.count
         self._cycles.given(way)
+        try:
+            self._judge_order(settings, is_first=is_first, is_time=is_time)
+            self._judge_batch(way, entry, batch, settings)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._break_off(error)
+
+    def _judge_order(self, settings: Settings, *, is_first: bool, is_time: bool) -> None:
+        if self._is_over:
+            return
+        # What is made here changes the script's own objects; what workers make, their copies.
+        is_made_here = settings.workers == 0
+        if self._order is not None and self._order.problem is not None:
+            self._roll_back(self._order.problem)
+        elif is_made_here and is_time and self._look() != self._in_epoch:
+            self._roll_back("making batches changes the data set or collate_fn")
+        if is_first:
+            self._in_epoch = self._look()
+
+    def _judge_batch(self, way: Way, entry: Any, batch: Any, settings: Settings) -> None:
+        if self._replan is not None:
+            self._judge_by_size(batch)
         if way is not Way.OWN:
             self._has_given_remedied = True
             if self.proof.is_filling:
@@ -266,12 +289,13 @@ class LoaderCourse:
         keeps = any(isinstance(layer, RamCache) and layer.is_keeping for layer in layers)
         return keeps and bool(self._certificate.differing)
 
-    def failed(self, error: BaseException) -> bool:
+    def failed(self, error: BaseException, settings: Settings | None = None) -> bool:
         """The remedied loader raised: the batches in flight are made as the script makes them.
 
         Where batches come in any order it can't be told which are missing: the error stands.
+        `settings` as in `gave`.
         """
-        if not self._plan.settings.in_order and self._has_given_remedied:
+        if not (settings or self._plan.settings).in_order and self._has_given_remedied:
             return False
         kind = f"{type(error).__name__}: "
         last = (str(error).strip().splitlines() or [""])[-1]
@@ -383,7 +407,8 @@ class LoaderCourse:
 
     def _break_off(self, error: Exception) -> None:
         """What breaks in us ends the remedies, never the training."""
-        self._roll_back(f"{type(error).__name__}: {error}")
+        if not self._is_over:
+            self._roll_back(f"{type(error).__name__}: {error}")
 
     def _roll_back(self, why: str) -> None:
         self._is_over = True

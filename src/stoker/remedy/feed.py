@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from stoker.remedy.indices import Indices
+from stoker.remedy.settings import Settings
 from stoker.remedy.supply import Supply
 from stoker.remedy.trial import Way
 
@@ -39,15 +40,15 @@ class Course(Protocol):
         """The script asks for a batch; True when what is on its way has become another."""
         ...
 
-    def gave(self, way: Way, entry: Any, batch: Any) -> None:
-        """The script gets this batch now."""
+    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings | None = None) -> None:
+        """The script gets this batch now, of a loader with these settings."""
         ...
 
     def left(self) -> None:
         """No batch is on its way: the next loader begins, or the epoch is over."""
         ...
 
-    def failed(self, error: BaseException) -> bool:
+    def failed(self, error: BaseException, settings: Settings | None = None) -> bool:
         """The remedied loader raised; True when the script's own takes over."""
         ...
 
@@ -109,7 +110,7 @@ class Feed(Iterator[Any]):
             self._course.stepped(self._way, now - self._returned)
         self._returned = now
         flying = self._indices.in_flight
-        self._course.gave(self._way, flying[0] if flying else None, batch)
+        self._course.gave(self._way, flying[0] if flying else None, batch, self._settings)
         self._indices.delivered()
         if self._is_displaced:
             self._is_draining = True
@@ -117,6 +118,11 @@ class Feed(Iterator[Any]):
         elif not self._is_draining:
             self._way = self._course.way  # another name for the same loader
         return batch
+
+    @property
+    def _settings(self) -> Settings | None:
+        """Of the loader that is asked: its way may have another by now, while this one drains."""
+        return self._supply.settings if self._supply is not None else None
 
     @property
     def _is_displaced(self) -> bool:
@@ -155,7 +161,7 @@ class Feed(Iterator[Any]):
                     self.close()
                     raise
             except Exception as error:
-                if self._way is Way.OWN or not self._course.failed(error):
+                if self._way is Way.OWN or not self._course.failed(error, self._settings):
                     raise
             self._switch()
 
@@ -176,7 +182,7 @@ class Feed(Iterator[Any]):
         try:
             return self._supply.begin(self._indices, base)
         except Exception as error:
-            if self._way is Way.OWN or not self._course.failed(error):
+            if self._way is Way.OWN or not self._course.failed(error, self._settings):
                 raise
         self._course.left()
         self._indices.reopen()
@@ -210,13 +216,13 @@ class Aside:
         """The way stays what it is."""
         return False
 
-    def gave(self, _: Way, __: Any, ___: Any) -> None:
+    def gave(self, _: Way, __: Any, ___: Any, ____: Any = None) -> None:
         """Nothing to do."""
 
     def left(self) -> None:
         """Its loader goes with it."""
 
-    def failed(self, _: BaseException) -> bool:
+    def failed(self, _: BaseException, __: Any = None) -> bool:
         """It is the script's own error."""
         return False
 

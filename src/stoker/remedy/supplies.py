@@ -45,7 +45,11 @@ class Supplies:
 
     def renew(self) -> None:
         """The data set is another: remedied workers start anew, caches forget what they hold."""
-        self._made[Way.REMEDIED].renew()
+        others = [supply for way, supply in self._made.items() if way is not Way.OWN]
+        for supply in others:  # all of them, before any cache is emptied: they may share it
+            supply.close()
+        for supply in others:
+            supply.renew()
 
     def retire_all_but(self, coming: Way) -> None:
         """No other way comes again."""

@@ -163,14 +163,13 @@ class Trial:
     def _compare(self, own: Sequence[float], remedied: Sequence[float]) -> None:
         before, after = statistics.fmean(own), statistics.fmean(remedied)
         limit = before * (1 + NO_LOSS if self.is_about_epochs else 1 - WORTH)
-        pairs = min(sum(w.way is way for w in self.windows) for way in Way)
+        counts = {way: sum(w.way is way for w in self.windows) for way in (Way.OWN, Way.REMEDIED)}
         doubt = 2 * math.hypot(_error(own), _error(remedied))
         # What is slower gets no second stretch, however unsure: it is at the training's expense.
         is_slower = after > max(before, limit)
-        if is_slower or abs(after - limit) > doubt or pairs >= _ROUNDS:
+        if is_slower or abs(after - limit) > doubt or min(counts.values()) >= _ROUNDS:
             self.found = Found(is_kept=after <= limit, own_s=before, remedied_s=after)
             return
-        counts = {way: sum(w.way is way for w in self.windows) for way in Way}
         self._way = Way.OWN if counts[Way.OWN] <= counts[Way.REMEDIED] else Way.REMEDIED
 
     def _all(self, way: Way) -> list[float]:

@@ -65,7 +65,7 @@ def scenario_from(profile: Profile) -> Scenario:
             workers=facts.workers,
             prefetch_factor=facts.prefetch_factor or 2,
             persistent_workers=facts.persistent_workers,
-            hand_off_s=_hand_off(profile) * per_step,
+            hand_off_s=_hand_off(profile),
             receive_s=receive_at(profile, facts.workers),
             efficiency=efficiency_at(profile, facts.workers),
         ),
@@ -252,7 +252,7 @@ def _epoch_edge(profile: Profile) -> Spread:
 
 
 def _hand_off(profile: Profile) -> float:
-    """Leg N, seconds a batch: what passing it on costs without any work in it.
+    """Leg N, seconds a step: what passing it on costs without any work in it.
 
     No more than the loader's own period: the empty batch is written anew, its own may be a view.
     """
@@ -277,9 +277,9 @@ def _training_cpu(profile: Profile) -> Spread:
         return leg.main_cpu_s
     longest = max(
         contended.period.median,
-        contended.drain.median * facts.batches_per_step if contended.drain else 0.0,
+        contended.drain.median if contended.drain else 0.0,
     )
-    loading = _cpu_and_blocked(profile, loader_leg)[0].median * facts.batches_per_step
+    loading = _cpu_and_blocked(profile, loader_leg)[0].median
     room = max(0.0, _machine(profile).cores * longest - loading)
     if leg.main_cpu_s.median <= room:
         return leg.main_cpu_s
@@ -287,14 +287,14 @@ def _training_cpu(profile: Profile) -> Spread:
 
 
 def _ideal_period(profile: Profile, leg: Leg, workers: int) -> float:
-    """Seconds a batch with `workers` perfect workers at the costs of leg L (see `pipeline`)."""
+    """Seconds a step with `workers` perfect workers at the costs of leg L (see `pipeline`)."""
     cpu, blocked = (part.median for part in _cpu_and_blocked(profile, leg))
     cores = min(float(workers), _machine(profile).cores)
     return max(cpu / cores, (cpu + blocked) / workers)
 
 
 def _cpu_and_blocked(profile: Profile, leg: Leg) -> tuple[Spread, Spread]:
-    """CPU-seconds and blocked seconds of the workers for one batch, from leg L."""
+    """CPU-seconds and blocked seconds of the workers for one step, from leg L."""
     workers = max(1, leg.workers)
     present = leg.period.scaled(workers)
     cpu = leg.cpu_s if leg.cpu_s is not None else _stage_cpu(profile, present)
@@ -315,12 +315,18 @@ def _stage_cpu(profile: Profile, present: Spread) -> Spread:
     timed = sum(stage.cpu_s for stage in _loading_stages(profile.stages))
     if profile.loader is None or timed == 0.0:
         return present
-    return Spread.exact(min(timed * profile.loader.batch_size, present.median))
+    return Spread.exact(min(timed * _samples_a_step(profile), present.median))
 
 
 def _stage_blocked(profile: Profile) -> Spread:
-    batch = profile.loader.batch_size if profile.loader else 1
-    return Spread.exact(batch * sum(stage.blocked_s for stage in _loading_stages(profile.stages)))
+    blocked = sum(stage.blocked_s for stage in _loading_stages(profile.stages))
+    return Spread.exact(_samples_a_step(profile) * blocked)
+
+
+def _samples_a_step(profile: Profile) -> float:
+    """Legs are told by the step, which may be of several batches."""
+    loader = profile.loader
+    return loader.batch_size * loader.batches_per_step if loader else 1.0
 
 
 def _queued_share(profile: Profile) -> float:
@@ -342,11 +348,10 @@ def _not_negative(spread: Spread) -> Spread:
 
 def _stages(profile: Profile, leg: Leg) -> tuple[StageCost, ...]:
     """Leg L's CPU and blocked seconds, split as the stages that were timed inside the loader."""
-    facts = profile.loader
-    batch = facts.batch_size if facts else 1
+    samples = _samples_a_step(profile)
     doubt = _disagreement(profile, leg)
     cpu, blocked = (
-        _doubted(part.scaled(1 / batch), doubt) for part in _cpu_and_blocked(profile, leg)
+        _doubted(part.scaled(1 / samples), doubt) for part in _cpu_and_blocked(profile, leg)
     )
     stages = _loading_stages(profile.stages)
     return (

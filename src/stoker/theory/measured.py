@@ -50,7 +50,8 @@ def shares_of(profile: Profile) -> Shares | None:
         return None
     if leg is None or leg.cpu_s is None or leg.cpu_s.median <= 0:
         return None
-    own = min(1.0, loader.sample_s * loader.batch_size / leg.cpu_s.median)
+    samples = loader.batch_size * loader.batches_per_step  # of a step, as leg L is told
+    own = min(1.0, loader.sample_s * samples / leg.cpu_s.median)
     random = own * loader.random_share
     return Shares(own - random, random if is_random_apart(profile) else None)
 

@@ -6,9 +6,11 @@ import msgspec
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.diagnose.prescribe import prescribe
+from stoker.diagnose.ranking import rank
 from stoker.records.diagnosis import FixCode, VerdictCode
 from stoker.records.profile import OWN_LOADER, THREADS, EpochFacts, LegCode, Profile
 from tests.unit.diagnose.profiles import about, leg
+from tests.unit.diagnose.test_charges import case_of
 from tests.unit.diagnose.test_verdicts import healthy, starved, with_loader
 
 
@@ -33,6 +35,14 @@ def test_a_stoker_loader_is_told_its_own_arguments_and_no_remedy() -> None:
     assert found.fixes[0].title == "more threads"
     assert found.fixes[0].how == "stoker.Loader(…, threads=4)"
     assert prescribe(found).requests == ()
+
+
+def test_no_fix_of_a_stoker_loader_asks_for_a_dataset_of_the_users() -> None:
+    found = case_of(with_loader(by_threads(starved(cpu=0.13, workers=1)), dataset=OWN_LOADER))
+    for verdict in VerdictCode:
+        for fix in rank(found, verdict):
+            assert "DataLoader" not in fix.how.replace("stoker.DataLoader", ""), fix.code
+            assert "__getitem" not in fix.how, fix.code
 
 
 def test_no_setting_keeps_them_between_epochs() -> None:

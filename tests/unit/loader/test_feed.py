@@ -228,9 +228,9 @@ class Busy:
 def test_what_hangs_while_a_batch_is_sent_is_named_with_its_line() -> None:
     go_on = threading.Semaphore(6)
     lane = Busy(go_on)
-    passes = FeedIterator(iter(range(9)), lane, 2, activity=lane.activity, watchdog_s=0.05)
+    passes = FeedIterator(iter(range(9)), lane, 2, activity=lane.activity, watchdog_s=0.5)
     assert next(passes) == 0
-    with pytest.raises(LoaderError, match=r"for 0\.05 s: stage 'augment', sample 12 has") as stuck:
+    with pytest.raises(LoaderError, match=r"for 0\.5 s: stage 'augment', sample 12 has") as stuck:
         next(passes)
     assert "hang_here" in stuck.value.looked_at
     with pytest.raises(StopIteration):
@@ -240,8 +240,8 @@ def test_what_hangs_while_a_batch_is_sent_is_named_with_its_line() -> None:
 
 
 def test_slow_steps_of_sending_are_no_standstill() -> None:
-    lane = Busy(threading.Semaphore(0), patience_s=0.03)  # together longer than the watchdog's time
-    passes = FeedIterator(iter(range(2)), lane, 2, activity=lane.activity, watchdog_s=0.1)
+    lane = Busy(threading.Semaphore(0), patience_s=0.2)  # together longer than the watchdog's time
+    passes = FeedIterator(iter(range(2)), lane, 2, activity=lane.activity, watchdog_s=0.6)
     assert list(passes) == [0, 1]
 
 
@@ -253,8 +253,8 @@ def test_an_iterable_that_takes_its_time_is_no_standstill() -> None:
         yield 1
 
     lane = Busy(threading.Semaphore(4))
-    passes = FeedIterator(batches(), lane, 1, activity=lane.activity, watchdog_s=0.02)
-    later = threading.Timer(0.1, go_on.set)
+    passes = FeedIterator(batches(), lane, 1, activity=lane.activity, watchdog_s=0.2)
+    later = threading.Timer(0.5, go_on.set)
     later.start()
     assert next(passes) == 1
     later.join()

@@ -394,9 +394,10 @@ def test_whether_a_pack_is_cached_is_asked_anew_at_each_epoch(
     assert loader.stats().reading == "preadv"
     seen = []
     for _ in range(3):
-        for batch in loader:
-            assert np.array_equal(batch.image, pictures()[batch.index])
+        batches = iter(loader)
         seen.append((loader.stats().reading, loader.stats().threads))
+        for batch in batches:
+            assert np.array_equal(batch.image, pictures()[batch.index])
     assert [reading for reading, _ in seen] == ["preadv", "mmap", "preadv"]
     assert seen[0][1] == seen[2][1] == 4 and seen[1][1] == 1
     by_hand = numpy_loader(pack, reading="mmap")

@@ -26,14 +26,15 @@ def test_an_augment_that_hangs_is_named_with_its_line(pack: Pack) -> None:
 
     def augment(batch: Any, *, seed: int, epoch: int) -> Any:
         if 20 in batch["index"]:
-            go_on.wait(0.5)  # longer than the watchdog's time
+            go_on.wait(20.0)  # longer than the watchdog's time
         return batch
 
-    running = iter(stoker.Loader(pack, 10, augment=augment, watchdog_s=0.1))
+    running = iter(stoker.Loader(pack, 10, augment=augment, watchdog_s=1.0))
     assert [next(running)["index"][0].item() for _ in range(2)] == [0, 10]
     with pytest.raises(LoaderError, match=r"stage 'augment', sample 20 has taken") as stuck:
         next(running)
     assert "go_on.wait" in stuck.value.looked_at
+    go_on.set()
     assert list(running) == []
 
 

@@ -68,10 +68,10 @@ class EndlessWithLength(Endless):
 def test_a_sampler_that_never_ends_is_taken_batch_by_batch(pack: Pack, kind: Any) -> None:
     loader = numpy_loader(pack, 4, sampler=kind())
     running = iter(loader)
-    taken = [next(running).index.tolist() for _ in range(5)]
-    assert list(itertools.chain(*taken)) == [number % 10 for number in range(20)]
+    taken = [next(running).index.tolist() for _ in range(10)]  # more than a length, where told
+    assert list(itertools.chain(*taken)) == [number % 10 for number in range(40)]
     state = loader.state_dict()
-    assert state["position"] == 20
+    assert state["position"] == 40
     running.close()
     again = numpy_loader(pack, 4, sampler=kind())
     again.load_state_dict(state)
@@ -111,3 +111,30 @@ def test_a_sampler_over_the_packs_data_set_counts_in_its_numbers(
         sampler = torch.utils.data.SequentialSampler(data)
         batches = list(numpy_loader(pack, 1, sampler=sampler))
         assert np.array_equal(batches[number].image[0], data[number][0])
+
+
+class NoLength:
+    def __iter__(self) -> Any:
+        return iter(range(10))
+
+
+def test_what_was_given_is_counted_to_the_end_of_a_sampler_without_a_length(pack: Pack) -> None:
+    loader = numpy_loader(pack, 4, sampler=NoLength())
+    assert indices(loader) == list(range(10))
+    assert loader.stats().samples == 10
+
+
+def test_a_sampler_over_another_packs_data_set_is_refused(pack: Pack, tmp_path: Path) -> None:
+    other = write_arrays(tmp_path / "other", {"image": pictures()[:20]})
+    sampler = torch.utils.data.SequentialSampler(PackDataset(other))
+    with pytest.raises(InputError, match="a PackDataset of other samples"):
+        indices(numpy_loader(pack, sampler=sampler))
+
+
+def test_a_loader_beside_takes_no_entries_of_a_sampler_that_is_gone_through_once(
+    pack: Pack,
+) -> None:
+    loader = numpy_loader(pack, 4, sampler=iter(range(12)))
+    with pytest.raises(TypeError, match="gone through once"):
+        loader._beside()
+    assert indices(loader) == list(range(12))

@@ -188,3 +188,14 @@ def test_other_calls_on_the_line_of_a_read_back_are_what_they_are() -> None:
 def test_without_a_device_nothing_is_read_back() -> None:
     loss = SimpleNamespace(item=polling)
     assert "read-back" not in states_of(lambda: loss.item(), None)
+
+
+def test_computing_that_makes_numbers_of_texts_is_no_read_back() -> None:
+    def compute() -> int:
+        until, found = time.perf_counter() + LONG_S, 0
+        while time.perf_counter() < until:
+            found += int("7") + int("8") + int("9")
+        return found
+
+    states = states_of(compute, CUDA)
+    assert states.get("read-back", 0.0) < 0.5 * sum(states.values())

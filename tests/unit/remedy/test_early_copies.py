@@ -184,14 +184,18 @@ def test_a_pass_that_is_displaced_does_not_wait_for_a_stuck_worker(
 
     ended: list[str] = []
     first = Fed(stuck(), indices, Nothing(), lead=2)
-    made = SimpleNamespace(begin=lambda *_: first, end=lambda: ended.append("kept workers"))
+    made = SimpleNamespace(
+        begin=lambda *_: first, end=lambda: ended.append("kept workers"), settings=None
+    )
     course = Mock(way=Way.REMEDIED)
     course.supply.return_value = made
     course.asked.return_value = False
     older = Feed(course, indices, 6, base=None, waits=False)
     assert next(older) == 0
     thread = first._batches._thread
-    older.hand_over(Aside(cast("Supply", SimpleNamespace(begin=lambda given, _: Taken(given)))))
+    older.hand_over(
+        Aside(cast("Supply", SimpleNamespace(begin=lambda given, _: Taken(given), settings=None)))
+    )
     assert thread.is_alive()
     assert ended == ["kept workers"]
     goes_on.set()

@@ -99,6 +99,21 @@ def test_what_is_drawn_anew_is_no_part_of_the_hash_of_the_data() -> None:
     assert first["differing"] == ["batch[0]"]
 
 
+def test_a_flip_that_agrees_by_chance_at_first_is_no_part_of_the_hash() -> None:
+    def flipped(index: int) -> Any:
+        picture = torch.arange(4.0) + index
+        return (picture.flip(0) if random.random() < 0.5 else picture), torch.tensor(index)
+
+    hashes = set()
+    for seed in range(20):
+        random.seed(seed)
+        certificate = Certificate(loader(flipped), 12)
+        for _ in range(12):
+            certificate.check([3], [flipped(3)[0][None], torch.tensor([3])])
+        hashes.add(certificate.as_record()["data_sha256"])
+    assert len(hashes) == 1
+
+
 def test_drawing_random_numbers_is_seen_where_the_bytes_do_not_show_it() -> None:
     def drawing(index: int) -> Any:
         random.random()

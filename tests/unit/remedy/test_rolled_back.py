@@ -230,13 +230,37 @@ def test_what_takes_too_much_shared_memory_is_refused_before_it_begins() -> None
     batches.close()
 
 
+@pytest.mark.parametrize("entry", ["proof.step", "_certificate.check", "_look"])
 def test_what_breaks_in_the_judging_of_remedies_never_reaches_the_script(
-    monkeypatch: pytest.MonkeyPatch,
+    entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no mean of nothing")
 
     training = Training("cache-ram=10MB")
-    monkeypatch.setattr(training.course.proof, "step", broken)
+    training.course._certificate.wanted = 4
+    holder, _, name = entry.rpartition(".")
+    owner = getattr(training.course, holder) if holder else training.course
+    monkeypatch.setattr(owner, name, broken)
     training.train(2)
     assert training.account.rolled_back == "ZeroDivisionError: no mean of nothing"
+
+
+def test_all_remedied_loaders_forget_the_data_set_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Loader:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def close(self) -> None:
+            done.append(f"close {self.name}")
+
+        def renew(self) -> None:
+            done.append(f"renew {self.name}")
+
+    supplies = Training("cache-ram=10MB").course._supplies
+    made = {way: Loader(way.value) for way in Way}
+    monkeypatch.setattr(supplies, "_made", made)
+    supplies.renew()
+    assert done == ["close remedied", "close pared", "renew remedied", "renew pared"]

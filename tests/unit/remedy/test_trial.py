@@ -71,6 +71,8 @@ def test_a_close_result_is_measured_again_before_it_counts() -> None:
     ways = run(trial, noisy, [one * 0.97 for one in noisy])
     changes = sum(a is not b for a, b in itertools.pairwise(ways))
     assert changes >= 2
+    assert trial.found is not None, "two windows of each way are enough"
+    assert len(trial.windows) == 4
 
 
 def test_what_is_slower_is_rolled_back_after_one_stretch_however_unsure() -> None:
