@@ -358,13 +358,14 @@ class Conductor:
         window = self._window
         if window is None or not self._steps.ends():
             return
+        began = self._now()
         whole = self._steps.close(called, skip=window.skip)
         if whole is not None and self._gauges is not None:
             self._gauges.step(*whole)
+        self._steps.own_s += self._now() - began
         if self._steps.run in (window.skip, window.skip + window.steps):
             self._hooked.synchronize()  # steps are measured from rest to rest
             self._steps.device_ended(self._now() - called)
-        self._steps.own_s += self._now() - called
 
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""

@@ -70,7 +70,6 @@ class StepLog:
         The host was ahead by as much. It had got ahead in steps that did not wait for the device,
         the shortest: they are made longer, until all is accounted for.
         """
-        self.own_s -= seconds  # waited for the script's work, not spent on ours
         level = _filled(self.measured.compute, seconds)
         self.measured.compute = [max(value, level) for value in self.measured.compute]
 
