@@ -125,6 +125,7 @@ def test_three_steps_are_too_few_for_a_verdict_and_are_shown(in_folder: Path) ->
     assert any("first steps" in note for note in profile["environment"]["notes"])
 
 
+@pytest.mark.full
 def test_a_loader_of_one_batch_has_a_step_of_its_whole_epoch() -> None:
     profile = watch("ending.py", "one-batch")
 
@@ -183,6 +184,7 @@ def test_the_exit_code_of_the_script_is_passed_on(how: str, expected: int, in_fo
     assert "R" in profile["legs"]
 
 
+@pytest.mark.full
 def test_a_script_that_swallows_the_stop_is_ended_all_the_same(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_script_that_swallows_the_stop_is_ended_all_the_same(
     assert "the loop begins" in capfd.readouterr().err, "what it had printed is lost"
 
 
+@pytest.mark.full
 def test_a_code_that_the_script_gives_our_stop_is_no_failure_of_it() -> None:
     profile = watch("stubborn.py", "exit")
 

@@ -158,6 +158,7 @@ def test_a_loader_iterated_in_a_thread_is_measured_and_the_script_stopped(varian
     assert seconds(profile, LegCode.REAL) == about(max(step, loader))
 
 
+@pytest.mark.full
 def test_a_thread_that_nobody_ends_is_not_waited_for() -> None:
     profile = watch("background.py", "stays")
 
@@ -204,6 +205,7 @@ def test_a_module_is_run_as_python_does(in_folder: Path) -> None:
     _is_serial(profile)
 
 
+@pytest.mark.full
 def test_a_script_behind_a_shell_is_measured() -> None:
     profile = launch("bash", "-c", f"cd /; {sys.executable} {script('plain_for.py')}; exit 0")
 
@@ -211,6 +213,7 @@ def test_a_script_behind_a_shell_is_measured() -> None:
     assert profile.script.argv[:3] == ("--", "bash", "-c")
 
 
+@pytest.mark.full
 def test_two_ranks_of_torchrun_are_both_measured() -> None:
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
     profile = launch(*torchrun, "--nproc_per_node", "2", script("plain_for.py"), budget_s=4)

@@ -96,8 +96,10 @@ def test_a_loader_of_pictures_is_followed_with_its_threads_and_stages(array: str
     assert stages["decode"].where == "worker"
     assert 0 < stages["decode"].cpu_s <= 1.1 * stages["decode"].wall_s
     assert profile.epochs is not None and profile.epochs.batches == 20
-    # Beside other processes that hold cores the verdict is left open.
-    assert diagnose(profile).verdict.code in (VerdictCode.DEVICE_BOUND, VerdictCode.INCONCLUSIVE)
+    # Of epochs of 0.2 s the start of a pass is a tenth; beside other processes that hold cores the
+    # verdict is left open.
+    healthy = (VerdictCode.DEVICE_BOUND, VerdictCode.EPOCH_BOUNDARY, VerdictCode.INCONCLUSIVE)
+    assert diagnose(profile).verdict.code in healthy
     assert profile.environment.notes == ()
 
 

@@ -125,6 +125,7 @@ def test_a_python_that_loads_torch_and_never_trains_writes_nothing_and_exits_as_
     assert '"kind":"end"' in lines.read_text(), "batches that went by are counted at the end"
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("in_folder")
 def test_a_child_with_a_path_of_its_own_runs_unwatched_and_the_script_is_measured() -> None:
     environment = "dict(os.environ, PYTHONPATH='/nowhere')"

@@ -29,6 +29,7 @@ def test_a_generator_is_tried_with_kept_batches_and_has_no_leg_of_its_own() -> N
     assert diagnose(profile).verdict.code is VerdictCode.SERIAL_LOADER
 
 
+@pytest.mark.full
 def test_what_can_be_iterated_again_is_also_drained_alone() -> None:
     profile = watch("watched.py", "again", budget_s=BUDGET_S)
 
@@ -85,6 +86,7 @@ def test_batches_made_inside_the_step_leave_the_verdict_open() -> None:
     assert diagnose(profile).verdict.code is VerdictCode.INCONCLUSIVE
 
 
+@pytest.mark.full
 def test_a_loop_that_has_its_batches_at_once_is_the_models_own() -> None:
     profile = watch("no_loader.py", 0, 80, "before", budget_s=BUDGET_S)
 
