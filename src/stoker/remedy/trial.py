@@ -137,7 +137,7 @@ class Trial:
         if remedied and not own:
             mean = statistics.fmean(remedied)
             baseline = self.baseline_s
-            if baseline is not None and mean <= (1 - WORTH) * baseline:
+            if baseline is not None and mean <= self._limit(baseline):
                 self.found = Found(is_kept=True, own_s=None, remedied_s=mean)
             else:
                 self._way = Way.OWN
@@ -162,7 +162,7 @@ class Trial:
 
     def _compare(self, own: Sequence[float], remedied: Sequence[float]) -> None:
         before, after = statistics.fmean(own), statistics.fmean(remedied)
-        limit = before * (1 + NO_LOSS if self.is_about_epochs else 1 - WORTH)
+        limit = self._limit(before)
         counts = {way: sum(w.way is way for w in self.windows) for way in (Way.OWN, Way.REMEDIED)}
         doubt = 2 * math.hypot(_error(own), _error(remedied))
         # What is slower gets no second stretch, however unsure: it is at the training's expense.
@@ -171,6 +171,10 @@ class Trial:
             self.found = Found(is_kept=after <= limit, own_s=before, remedied_s=after)
             return
         self._way = Way.OWN if counts[Way.OWN] <= counts[Way.REMEDIED] else Way.REMEDIED
+
+    def _limit(self, own_s: float) -> float:
+        """The longest step that is worth it, beside one of the own way."""
+        return own_s * (1 + NO_LOSS if self.is_about_epochs else 1 - WORTH)
 
     def _all(self, way: Way) -> list[float]:
         return [step for window in self.windows if window.way is way for step in window.steps]

@@ -84,6 +84,14 @@ def test_what_is_slower_is_rolled_back_after_one_stretch_however_unsure() -> Non
     assert len(trial.windows) == 2
 
 
+def test_workers_that_are_kept_for_the_epochs_begin_at_once_where_a_step_is_known() -> None:
+    trial = Trial(baseline_s=0.1, is_about_epochs=True)
+    ways = run(trial, [0.1], [0.103])
+    assert set(ways) == {Way.REMEDIED}
+    assert trial.found is not None
+    assert trial.found.is_kept
+
+
 def test_workers_that_are_kept_for_the_epochs_need_no_faster_step() -> None:
     trial = Trial(is_about_epochs=True)
     run(trial, [0.1], [0.1])
