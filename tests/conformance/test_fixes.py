@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from stoker.diagnose.case import Case
-from stoker.diagnose.diagnosis import diagnose, scenario_of
-from stoker.diagnose.facts import facts_of
+from stoker.diagnose.diagnosis import diagnose
 from stoker.diagnose.fixes import BY_CODE, FIXES, Fix
 from stoker.diagnose.ranking import answers, rank
 from stoker.records.diagnosis import FixCode, VerdictCode
@@ -20,7 +19,7 @@ from stoker.remedy.code import by_hand
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import gain
 from stoker.theory.question import AboutMeasured
-from tests.unit.diagnose.profiles import profile
+from tests.unit.diagnose.profiles import case_of, profile
 
 DONTS_ONLY = {
     FixCode.SMALLER_MODEL,
@@ -42,14 +41,6 @@ def starved() -> Profile:
         given.loader, random_share=0.3, random_op="crop", sample_s=0.02, collate_s=0.05
     )
     return msgspec.structs.replace(given, loader=loader)
-
-
-def case_of(given: Profile) -> Case:
-    facts = facts_of(given)
-    assert facts is not None
-    scenario = scenario_of(given, facts, VerdictCode.CPU_SATURATED)
-    assert scenario is not None
-    return Case(facts, scenario)
 
 
 CASES = [pytest.param(case_of(serial()), id="serial"), pytest.param(case_of(starved()), id="busy")]

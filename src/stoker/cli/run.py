@@ -46,8 +46,6 @@ exit codes:
 """
 # The doctor's run that comes first is short: it has to find one cause, not to fill a report.
 _BUDGET_S = 20.0
-# What stands before the words of a call of that kind.
-_BEFORE: dict[str, tuple[str, ...]] = {"module": ("-m",), "launcher": ("--",), "script": ()}
 # Several rounds of workers, and not long beside a training.
 _TRIAL_S = 2.0
 
@@ -190,7 +188,7 @@ def _examine(args: argparse.Namespace) -> Diagnosis | None:
 
 
 def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> None:
-    from stoker.probe.command import digest_of, source_of
+    from stoker.probe.command import as_typed, digest_of, source_of
 
     def refused(problem: str) -> InputError:
         return InputError(
@@ -199,9 +197,8 @@ def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> 
             run_next=f"stoker doctor --json {given} {_words(call)}",
         )
 
-    before = _BEFORE[call.kind]
-    argv, diagnosed = (*before, *call.argv), diagnosis.script.argv
-    first = len(before) + 1
+    argv, diagnosed = as_typed(call.kind, call.argv), diagnosis.script.argv
+    first = 1 if call.kind == "script" else 2
     # A script may be named by another path, its file tells; started another way it is another run.
     is_started_alike = diagnosed[:first] == argv[:first] or (
         call.kind == "script" and not diagnosed[0].startswith("-")
@@ -223,7 +220,9 @@ def _require_same_script(diagnosis: Diagnosis, call: ScriptCall, given: str) -> 
 
 def _words(call: ScriptCall) -> str:
     """As it is written behind a command of Stoker."""
-    return shlex.join((*_BEFORE[call.kind], *call.argv))
+    from stoker.probe.command import as_typed
+
+    return shlex.join(as_typed(call.kind, call.argv))
 
 
 def _prescribed(diagnosis: Diagnosis, args: argparse.Namespace) -> tuple[Request, ...]:

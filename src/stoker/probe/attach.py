@@ -20,7 +20,7 @@ import msgspec
 import stoker
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.probe import gap_reading, launch, reading, sandbox, trainer_lines
-from stoker.probe.command import Kind, command_of, digest_of
+from stoker.probe.command import Kind, as_typed, command_of, digest_of
 from stoker.probe.descendants import descendants, end_marked, end_tree, send
 from stoker.probe.held_back import held_back
 from stoker.probe.host import host_facts
@@ -305,5 +305,5 @@ class _Run:
 def _script(target: Target) -> Script:
     """The target as it stands in the record; the hash is of the file that trains."""
     digest = digest_of(target.kind, target.argv)
-    prefix: dict[str, tuple[str, ...]] = {"module": ("-m",), "launcher": ("--",), "script": ()}
-    return Script(argv=prefix[target.kind] + target.argv, cwd=str(Path.cwd()), sha256=digest)
+    argv = as_typed(target.kind, target.argv)
+    return Script(argv=argv, cwd=str(Path.cwd()), sha256=digest)

@@ -52,6 +52,12 @@ def _check_module(name: str, asked: str) -> None:
         )
 
 
+def as_typed(kind: Kind, argv: Sequence[str]) -> tuple[str, ...]:
+    """The words of a call as they are written behind a command of Stoker, and in its records."""
+    before: dict[Kind, tuple[str, ...]] = {"script": (), "module": ("-m",), "launcher": ("--",)}
+    return (*before[kind], *argv)
+
+
 def source_of(kind: Kind, argv: Sequence[str]) -> Path | None:
     """The file that trains, absolute; None where the command line doesn't show one.
 

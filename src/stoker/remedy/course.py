@@ -260,8 +260,7 @@ class LoaderCourse:
             self._in_epoch = self._look()
 
     def _judge_batch(self, way: Way, entry: Any, batch: Any, settings: Settings) -> None:
-        if self._replan is not None:
-            self._judge_by_size(batch)
+        self._judge_by_size(batch)
         if way is not Way.OWN:
             self._has_given_remedied = True
             if self.proof.is_filling:

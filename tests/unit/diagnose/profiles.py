@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 
+from stoker.diagnose.case import Case
+from stoker.diagnose.diagnosis import scenario_of
+from stoker.diagnose.facts import facts_of
+from stoker.records.diagnosis import VerdictCode
 from stoker.records.profile import (
     End,
     Environment,
@@ -95,3 +99,12 @@ def profile(
         environment=Environment(stoker="0", python="3", machine="test"),
     )
     return msgspec.structs.replace(whole, **changes)
+
+
+def case_of(given: Profile) -> Case:
+    """What fixes are forecast from."""
+    facts = facts_of(given)
+    assert facts is not None
+    scenario = scenario_of(given, facts, VerdictCode.CPU_SATURATED)
+    assert scenario is not None
+    return Case(facts, scenario)

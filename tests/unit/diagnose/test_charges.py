@@ -7,17 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.diagnose.case import Case
 from stoker.diagnose.changes import cache_local, cache_ram, fits_in_memory, stored_once
 from stoker.diagnose.charges import Charges
-from stoker.diagnose.diagnosis import scenario_of
-from stoker.diagnose.facts import facts_of
 from stoker.diagnose.fixes import BY_CODE
-from stoker.records.diagnosis import FixCode, VerdictCode
+from stoker.records.diagnosis import FixCode
 from stoker.records.profile import MemoryGrowth, Profile, ReadCost
 from stoker.records.scenario import Resource
 from stoker.theory.pipeline import gain
-from tests.unit.diagnose.profiles import profile
+from tests.unit.diagnose.profiles import case_of, profile
 
 
 def starved(**loader: Any) -> Profile:
@@ -28,14 +25,6 @@ def starved(**loader: Any) -> Profile:
     known = {"random_share": 0.25, "random_op": "crop", "sample_s": 0.03, "samples": 160_000}
     changed = msgspec.structs.replace(given.loader, **(known | loader))
     return msgspec.structs.replace(given, loader=changed)
-
-
-def case_of(given: Profile) -> Case:
-    facts = facts_of(given)
-    assert facts is not None
-    scenario = scenario_of(given, facts, VerdictCode.CPU_SATURATED)
-    assert scenario is not None
-    return Case(facts, scenario)
 
 
 def charged(code: FixCode, given: Profile) -> Charges:

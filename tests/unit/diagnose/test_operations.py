@@ -7,9 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.diagnose.case import Case
-from stoker.diagnose.diagnosis import diagnose, scenario_of
-from stoker.diagnose.facts import facts_of
+from stoker.diagnose.diagnosis import diagnose
 from stoker.diagnose.operations import captured, decode_scale, kept_memory
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
 from stoker.records.profile import (
@@ -20,7 +18,7 @@ from stoker.records.profile import (
     StageTime,
     StepInside,
 )
-from tests.unit.diagnose.profiles import about, profile
+from tests.unit.diagnose.profiles import about, case_of, profile
 
 
 def stage(name: str, seconds: float, **changes: Any) -> StageTime:
@@ -48,14 +46,6 @@ def decoding(
         stages=(stage(decoder, 0.025), stage("crop (Pillow)", 0.004), stage("collate", 0.001)),
         slowest=(SampleCost(index=1, wall_s=0.03, cpu_s=0.03, path=path, size=size),),
     )
-
-
-def case_of(given: Profile) -> Case:
-    facts = facts_of(given)
-    assert facts is not None
-    scenario = scenario_of(given, facts, VerdictCode.CPU_SATURATED)
-    assert scenario is not None
-    return Case(facts, scenario)
 
 
 def fix_of(given: Profile, code: FixCode) -> RankedFix | None:

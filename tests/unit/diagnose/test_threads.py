@@ -9,8 +9,7 @@ from stoker.diagnose.prescribe import prescribe
 from stoker.diagnose.ranking import rank
 from stoker.records.diagnosis import FixCode, VerdictCode
 from stoker.records.profile import OWN_LOADER, THREADS, EpochFacts, LegCode, Profile
-from tests.unit.diagnose.profiles import about, leg
-from tests.unit.diagnose.test_charges import case_of
+from tests.unit.diagnose.profiles import about, case_of, leg
 from tests.unit.diagnose.test_verdicts import healthy, starved, with_loader
 
 
