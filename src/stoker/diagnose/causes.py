@@ -59,7 +59,7 @@ def _serial(facts: Facts) -> Judgement | None:
     )
 
 
-# -- other parts
+# -- batches that come late, or slow the step -----------------------------------------------------
 
 
 def _is_uneven(facts: Facts) -> bool:
@@ -174,7 +174,7 @@ def _unexplained(facts: Facts, finding: Finding) -> Judgement:
 
 
 _RULES: dict[Part, tuple[Rule, ...]] = {
-    Part.SERIAL: (deficit.amplified, handover.per_item, _serial),
+    Part.SERIAL: (deficit.amplified, deficit.reopened, handover.per_item, _serial),
     Part.RATE_DEFICIT: deficit.RULES,
     Part.TRANSFER: (_delivery,),
     Part.CONTENTION: (deficit.oversubscribed, _crowded),

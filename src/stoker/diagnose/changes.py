@@ -27,6 +27,7 @@ _COLLATION_WORTH = 0.2
 # Batches this many times as large are what the fix of a fixed cost is forecast for.
 BATCH_FACTOR = 4
 _OPENING_WORTH = 0.3
+_READ_WORTH = 4.0
 # Batches that torch prefetches for each worker, and how many times as many a deeper queue holds.
 USUAL_DEPTH, _DEEPER = 2, 4
 # A batch below this is handed over in a fraction of a millisecond whatever its type.
@@ -164,9 +165,9 @@ def vectorised(case: Case) -> Scenario | None:
 def read_once(case: Case) -> Scenario | None:
     """A group of samples is read and unpacked once for all that are taken from it."""
     read = case.facts.loader.read_amplification
-    if read is None:
+    if read is None or read < _READ_WORTH:
         return None
-    left = max(_BATCHED_SHARE, case.facts.batch_size / read / case.facts.batch_size)
+    left = max(_BATCHED_SHARE, 1 / read)
     computing = with_work(case.scenario, stages=scaled(case.scenario, left))
     return with_work(computing, stages=scaled(computing, left, Resource.STORAGE))
 

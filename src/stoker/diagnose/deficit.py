@@ -30,10 +30,14 @@ _HELPS = 1.25
 _THROTTLED = 0.10
 # So many times a sample's bytes, read for each sample anew from files that hold others as well.
 _AMPLIFIED = 8.0
+# A container that is opened for each sample, where this share of a sample's time goes into that.
+_REOPENED = 0.3
 # One native thread a worker that is this much faster: they stood in each other's way.
 _ONE_THREAD_GAIN = 1.15
-# How the kinds of stores are called in a verdict; a store with slots is one of latency up to them.
+# How the kinds of stores are called in a verdict; a store with slots is one of latency up to them,
+# one that is fast to many workers one of latency to few.
 _KINDS = {
+    StoreKind.FAST: "latency",
     StoreKind.LATENCY: "latency",
     StoreKind.SLOTS: "latency",
     StoreKind.BANDWIDTH: "bandwidth",
@@ -123,7 +127,7 @@ def saturated(facts: Facts) -> Judgement | None:
             f" {with_workers(fewer.workers).capitalize()} a batch takes {ms(fewer.period)}: so "
             "many stand in each other's way, too."
         )
-    random = facts.loader.random_share
+    random = facts.loader.random_share if facts.random_share is None else facts.random_share
     kind, unknown = None, ""
     if random is not None and random > 0.5 and not facts.is_random_apart:
         random = None  # the most that it can be, which tells nothing
@@ -171,6 +175,24 @@ def amplified(facts: Facts) -> Judgement | None:
         sentence=(
             f"For each sample {read:.0f} times its own bytes are read, from files that are read "
             "again for other samples: most of what is read and unpacked is thrown away."
+        ),
+        evidence=tuple(rows),
+    )
+
+
+def reopened(facts: Facts) -> Judgement | None:
+    """A file that holds many samples is opened for each of them, and its list of contents read."""
+    share = facts.reopened_share
+    if share < _REOPENED:
+        return None
+    rows = deficit_rows(facts) if facts.produce is not None else []
+    rows.append(row("share of a sample's time in opening", share, "0 when kept open", "S", "share"))
+    return Judgement(
+        code=VerdictCode.READ_AMPLIFICATION,
+        kind="metadata",
+        sentence=(
+            f"{percent(share)} of the time of a sample goes into opening a file that was opened "
+            "for other samples before: its list of contents is read and unpacked each time."
         ),
         evidence=tuple(rows),
     )
@@ -278,6 +300,7 @@ def too_few(facts: Facts) -> Judgement | None:
 
 RULES: tuple[Rule, ...] = (
     amplified,
+    reopened,
     oversubscribed,
     handoff,
     per_item,

@@ -18,6 +18,12 @@ ZERO = Spread.exact(0.0)
 _WAITING = 0.50
 # As the probe notes a side loader that broke.
 _WORKERS_FAILED = re.compile(r"a loader of [1-9]\d* workers failed: (.*)")
+# What is called for fewer samples than this is not called for each.
+_EACH = 0.5
+# Opening a picture or a plain file is cheap, and needed for each.
+_OPENS_A_SAMPLE = ("open (file)", "open (Pillow)", "open (simplejpeg)")
+# Above this share of the cores the job's own processes stand in each other's way now and then.
+_CLOSE = 0.7
 # A device that is behind by less than this share of a step, when all of it is launched, has waited
 # for the launches: what was launched last is all that it still has to do.
 _CAUGHT_UP = 0.10
@@ -81,13 +87,18 @@ class Facts:
     def foreign_cores(self) -> float:
         """Cores that other processes kept busy: as counted, or as workers felt it in their queue.
 
-        No more workers than cores, and nothing else to do: what they wait for, others hold.
+        No more workers than cores, and with the training process far from filling them: for what
+        they wait beyond its time on a core, others hold it.
         """
         counted = self.host.foreign_cores or 0.0
         leg = self.alone
         if leg is None or leg.runqueue_s is None or not 0 < leg.workers <= self.cores_usable:
             return counted
-        return max(counted, leg.runqueue_s.median / leg.period.median)
+        main = leg.main_cpu_s.median if leg.main_cpu_s is not None else 0.0
+        own = leg.cpu_s.median + main if leg.cpu_s is not None else main
+        if own >= _CLOSE * self.cores_usable * leg.period.median:
+            return counted  # they meet each other
+        return max(counted, (leg.runqueue_s.median - main) / leg.period.median)
 
     @property
     def cores_needed(self) -> float | None:
@@ -109,7 +120,7 @@ class Facts:
     @property
     def random_share(self) -> float | None:
         """Share of the work on a sample that is random; None where it can't be told apart."""
-        return self.loader.random_share if self.is_random_apart else None
+        return measured.random_share(self.profile)
 
     @property
     def redone_share(self) -> float | None:
@@ -256,6 +267,16 @@ class Facts:
         whole = sum(stage.wall_s for stage in stages)
         opened = sum(stage.wall_s for stage in stages if stage.stage.startswith("open "))
         return opened / whole if whole else 0.0
+
+    @property
+    def reopened_share(self) -> float:
+        """Share of a sample's time that goes into opening files that hold others as well."""
+        if self.loader.read_amplification is None:
+            return 0.0  # no file stood behind several samples
+        stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
+        whole = sum(stage.wall_s for stage in stages)
+        opened = [one for one in stages if one.stage.startswith("open ") and one.calls >= _EACH]
+        return sum(s.wall_s for s in opened if s.stage not in _OPENS_A_SAMPLE) / (whole or 1.0)
 
     @property
     def is_short_of_shm(self) -> bool:

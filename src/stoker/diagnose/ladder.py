@@ -145,7 +145,8 @@ def irreducible(case: Case) -> str:
     loader = case.facts.loader
     if not loader.random_share or loader.random_share < RANDOM_WORTH:
         return ""
-    if not case.facts.is_random_apart:
+    share = case.facts.random_share
+    if share is None:
         generated = ""
         if case.facts.profile.reads is None:
             generated = (
@@ -158,9 +159,11 @@ def irreducible(case: Case) -> str:
             "gives is unknown. Put the random operation into a transform and run the doctor again; "
             f"the stages show what each costs.{generated}"
         )
+    if share < RANDOM_WORTH:
+        return ""
     operation = f" ({loader.random_op} and what follows it)" if loader.random_op else ""
-    needed = cores_needed(case.scenario) * loader.random_share
+    needed = cores_needed(case.scenario) * share
     return (
-        f"{loader.random_share:.0%} of the work on a sample is random{operation}: it can't be "
+        f"{share:.0%} of the work on a sample is random{operation}: it can't be "
         f"stored, and on the host it takes {cores(needed)} cores for each accelerator."
     )

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from stoker.diagnose.case import Case
 from stoker.diagnose.fixes import BY_CODE, Fix
-from stoker.diagnose.store import store_of
+from stoker.diagnose.store import gives_more, is_elsewhere
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
 from stoker.records.profile import OWN_LOADER
-from stoker.records.storage import StoreKind
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 
@@ -59,9 +58,13 @@ _OF_DATASETS = frozenset(
         FixCode.REOPEN_HANDLE,
     }
 )
-# Stores that give more to more readers.
-_GIVES_MORE = frozenset({StoreKind.LATENCY, StoreKind.SLOTS})
-
+# What helps where files are waited for, and by itself no service.
+_OF_FILES = {
+    FixCode.CACHE_LOCAL: "it helps as far as what is waited for can be copied: the files that were "
+    "seen are not it",
+    FixCode.SHARD: "it helps as far as what is waited for can be asked for in larger pieces: the "
+    "files that were seen are not it",
+}
 # Which fixes answer which verdict; the order settles what gains and effort leave equal.
 _ANSWERS: dict[VerdictCode, tuple[FixCode, ...]] = {
     VerdictCode.SERIAL_LOADER: (FixCode.OVERLAP, FixCode.PACK, FixCode.DEVICE_AUGMENT),
@@ -135,7 +138,7 @@ def rank(case: Case, verdict: VerdictCode) -> tuple[RankedFix, ...]:
 
 def are_promises(fixes: Sequence[RankedFix]) -> bool:
     """False where something in this run keeps a fix, and so all together, from a number."""
-    return not any(fix.withheld for fix in fixes if fix.code not in _NO_NUMBER | _WIDE)
+    return not any(fix.withheld for fix in fixes if fix.code not in _NO_NUMBER | _WIDE | _OF_FILES)
 
 
 def _is_asked(case: Case, verdict: VerdictCode, code: FixCode) -> bool:
@@ -148,8 +151,7 @@ def _is_asked(case: Case, verdict: VerdictCode, code: FixCode) -> bool:
         return False
     if verdict is not VerdictCode.STORAGE_BOUND or code is not FixCode.WORKERS:
         return True
-    store = store_of(case.facts)
-    return store is not None and store.kind in _GIVES_MORE
+    return gives_more(case.facts)
 
 
 def _by_effort(ranked: list[tuple[float, int, RankedFix]]) -> list[tuple[float, int, RankedFix]]:
@@ -187,6 +189,8 @@ def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
     withheld = _NO_NUMBER.get(fix.code, "")
     if speedup is None:
         withheld = "it mends validation, and forecasts are of training steps"
+    elif fix.code in _OF_FILES and is_elsewhere(case.facts):
+        withheld = _OF_FILES[fix.code]
     elif not withheld:
         withheld = _withheld(case, failed) if is_promise else _WIDE.get(fix.code, "")
     charged = fix.charge(case)

@@ -16,6 +16,8 @@ from stoker.records.storage import RatePoint, StoreKind, StoreScaling
 from stoker.stats import Spread
 
 _NO_LIMIT = (StoreKind.FAST, StoreKind.UNKNOWN)
+# Stores that give more to more readers; a fast one does until the cores are full.
+_GIVES_MORE = (StoreKind.LATENCY, StoreKind.SLOTS, StoreKind.FAST)
 # Of a sample's waits this much must be its file's reads: half, on a scale of factors, less what
 # one reader alone waits less than several do.
 _EXPLAINED = 0.3
@@ -29,6 +31,20 @@ def store_of(facts: Facts) -> StoreScaling | None:
     return _by_workers(facts, reads)
 
 
+def gives_more(facts: Facts) -> bool:
+    """Whether more workers get more from what they wait for."""
+    store = store_of(facts)
+    return store is not None and store.kind in _GIVES_MORE
+
+
+def is_elsewhere(facts: Facts) -> bool:
+    """Whether samples wait for something that is in none of the files which were read again."""
+    reads = facts.profile.reads
+    if reads is None or reads.cold_s is None or facts.waits_a_sample_s is None:
+        return False
+    return _reads_waited_for(facts) is None
+
+
 def most_reads_per_s(facts: Facts) -> float | None:
     """Samples a second that the store gives at the most, where it was seen to have an end.
 
@@ -36,7 +52,7 @@ def most_reads_per_s(facts: Facts) -> float | None:
     Taken from the loader's own rates: a sample may be more than one read.
     """
     store = _by_workers(facts, _reads_waited_for(facts))
-    if store is None or store.kind in (StoreKind.LATENCY, *_NO_LIMIT):
+    if store is None or store.kind in _NO_LIMIT or store.kind is StoreKind.LATENCY:
         return None
     return store.most_per_s
 
@@ -76,12 +92,12 @@ def read_rows(facts: Facts) -> list[Evidence]:
 def reads_told(facts: Facts) -> str:
     """A sentence where the files that were read again can't be what the workers wait for."""
     reads, waits = facts.profile.reads, facts.waits_a_sample_s
-    if reads is None or waits is None or _reads_waited_for(facts) is not None:
+    if reads is None or waits is None:
         return ""
-    if reads.cold_s is None:
-        if reads.never_cold is None:
-            return ""
+    if reads.cold_s is None and reads.never_cold is not None:
         return f" What its files' store costs could not be measured: {reads.never_cold}."
+    if reads.cold_s is None or not is_elsewhere(facts):
+        return ""
     return (
         f" The files that it opens are not it: one is read from its store in {ms(reads.cold_s)} of "
         f"the {ms(waits)} that a sample waits. A service, a lock or a pause takes the rest."

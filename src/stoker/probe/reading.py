@@ -77,9 +77,13 @@ def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) ->
 
 
 def _worker_masks(trainer: Trainer, folder: Path) -> list[list[int]]:
-    """The CPUs that each worker was bound to."""
-    lines = worker_lines(folder, trainer.pid)
-    return [line["cpus"] for line in lines if line["kind"] == "worker"]
+    """The CPUs that each worker was bound to.
+
+    The script's own function may bind them; of leg N's workers it makes none ready.
+    """
+    workers = [line for line in worker_lines(folder, trainer.pid) if line["kind"] == "worker"]
+    prepared = [line for line in workers if line["is_prepared"]]
+    return [line["cpus"] for line in prepared or workers]
 
 
 def _worker_notes(trainer: Trainer, folder: Path, timed: Iterable[Line]) -> list[str]:

@@ -8,6 +8,7 @@ random and must be done anew. Found by experiment: the results of the Python cal
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import sys
 import time
@@ -26,6 +27,13 @@ _MOST_CALLS = 20_000  # a sample of more calls is timed as one
 _HASHED_ITEMS = 64  # of a container
 # Drawing a number is not the random operation; the function that uses it is.
 _DRAWING = ("random", "numpy.random", "torch.random", "torch._C", "secrets")
+# Functions of torch, and methods of its tensors, that draw; those of generators all do.
+_DRAWING_IN_TORCH = frozenset(
+    {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal"}
+    | {"bernoulli", "multinomial", "poisson", "random_", "uniform_", "normal_", "bernoulli_"}
+)
+# Functions of numpy.random that draw nothing.
+_NO_DRAWS = ("seed", "get_state", "set_state")
 
 
 @dataclass
@@ -39,6 +47,7 @@ class Call:
     ended_s: float = 0.0
     result: bytes | None = None  # digest; None: nothing that can be compared
     below: list[Call] = field(default_factory=list)
+    drew_s: float | None = None  # when its own body first drew a random number
 
 
 @dataclass(frozen=True)
@@ -102,12 +111,14 @@ class _Tracer:
         return time.perf_counter() - self._lost_s
 
     def __call__(self, frame: FrameType, event: str, result: Any) -> None:
-        if event not in ("call", "return"):
+        if event not in ("call", "return", "c_call"):
             return
         entered = time.perf_counter()
         try:
             if event == "call":
                 self._enter(frame, entered - self._lost_s)
+            elif event == "c_call":
+                self._note_draw(result, entered - self._lost_s)
             else:
                 self._leave(result, entered - self._lost_s)
         finally:
@@ -122,9 +133,25 @@ class _Tracer:
         code = frame.f_code
         is_library = "site-packages" in code.co_filename
         call = Call(code.co_qualname, module, now, is_library)
-        parent = next((c for c in reversed(self._open) if c is not None), self.root)
+        parent = self._innermost
         parent.below.append(call)
+        if _is_drawing(call):
+            self._drew(parent, now)
         self._open.append(call)
+
+    def _note_draw(self, function: Any, now: float) -> None:
+        """A call of a builtin; of most generators the methods are."""
+        if _draws(function):
+            self._drew(self._innermost, now)
+
+    @property
+    def _innermost(self) -> Call:
+        return next((call for call in reversed(self._open) if call is not None), self.root)
+
+    @staticmethod
+    def _drew(call: Call, now: float) -> None:
+        if call.drew_s is None:
+            call.drew_s = now
 
     def _leave(self, result: Any, now: float) -> None:
         if not self._open:
@@ -133,6 +160,60 @@ class _Tracer:
         if call is not None:
             call.ended_s = now
             call.result = digest(result)
+
+
+def _draws(function: Any) -> bool:
+    """Whether a builtin takes random numbers of random, numpy or torch."""
+    owner = getattr(function, "__self__", None)
+    if owner is None:
+        return False
+    kind = owner if isinstance(owner, type) else type(owner)
+    module = kind.__module__
+    if module == "random" or module.startswith("numpy.random"):
+        return True
+    return module.startswith("torch") and function.__name__ in _DRAWING_IN_TORCH
+
+
+def _is_drawing(call: Call) -> bool:
+    return call.module.startswith(_DRAWING) or call.name == _SEEN
+
+
+def _seen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called from Python."""
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return draw
+
+
+_SEEN = _seen(len).__qualname__
+
+
+@contextmanager
+def _seen_draws_of_numpy() -> Iterator[None]:
+    """The functions of numpy.random as Python functions: compiled by Cython, they tell no profiler.
+
+    What a script has imported by name, and what a generator of its own draws, stays unseen.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        yield
+        return
+    module = numpy.random
+    kept = {
+        name: function
+        for name, function in vars(module).items()
+        if type(getattr(function, "__self__", None)).__name__ == "RandomState"
+        and name not in _NO_DRAWS
+    }
+    try:
+        for name, function in kept.items():
+            setattr(module, name, _seen(function))
+        yield
+    finally:
+        for name, function in kept.items():
+            setattr(module, name, function)
 
 
 def trace(work: Callable[[], Any]) -> Call:
@@ -163,14 +244,17 @@ def path_to_difference(reference: Call, others: list[Call]) -> list[Call]:
             return [reference]  # they take other ways here
         if all(twin.result == call.result for twin in twins):
             continue
-        if call.module.startswith(_DRAWING):
+        if _is_drawing(call):
             return [reference]
         return [reference, *path_to_difference(call, twins)]
     return [reference]
 
 
-def split(reference: Call, others: list[Call]) -> Split:
-    """How much of the work comes before the first difference."""
+def split(reference: Call, others: list[Call], *, is_repeatable: bool = True) -> Split:
+    """How much of the work comes before the first difference.
+
+    What differs under one seed draws from a source of its own, which was not seen.
+    """
     path = path_to_difference(reference, others)
     whole = reference.ended_s - reference.began_s
     if not path:
@@ -181,18 +265,41 @@ def split(reference: Call, others: list[Call]) -> Split:
     name = next((call.name for call in reversed(path) if not call.is_library), found.name)
     if name.rpartition(".")[2] == "__getitem__":
         name = found.name
-    if found is reference:
-        # Random in the body itself: what its calls did alike before can be stored, the rest can't.
-        alike = 0.0
-        for place, call in enumerate(reference.below):
-            twins = [other.below[place] for other in others if place < len(other.below)]
-            if call.module.startswith(_DRAWING) or len(twins) < len(others):
-                break
-            if call.result is None or any(twin.result != call.result for twin in twins):
-                break
-            alike = call.ended_s - reference.began_s
-        return Split(whole, alike, name)
-    return Split(whole, found.began_s - reference.began_s, name)
+    stored_until = found.began_s
+    if _is_data_set(found) and is_repeatable:
+        stored_until = _stored_until(found, _at(path, others))
+    return Split(whole, stored_until - reference.began_s, name)
+
+
+def _is_data_set(call: Call) -> bool:
+    return call.name.rpartition(".")[2] == "__getitem__"
+
+
+def _at(path: list[Call], others: list[Call]) -> list[Call]:
+    """The calls in the other runs that stand where the last one of the path does."""
+    for call, below in itertools.pairwise(path):
+        place = next(n for n, one in enumerate(call.below) if one is below)
+        others = [other.below[place] for other in others]
+    return others
+
+
+def _stored_until(call: Call, twins: list[Call]) -> float:
+    """When a body that is random itself first drew, or what it calls went apart before that.
+
+    What is before a draw is the same each time. Where none was seen, nothing is known.
+    """
+    if call.drew_s is None:
+        return call.began_s
+    alike = call.began_s
+    for place, inner in enumerate(call.below):
+        if inner.began_s >= call.drew_s:
+            break
+        others = [twin.below[place] for twin in twins if place < len(twin.below)]
+        is_alike = inner.result is not None and all(o.result == inner.result for o in others)
+        if len(others) < len(twins) or not is_alike:
+            return alike
+        alike = inner.ended_s
+    return call.drew_s
 
 
 @contextmanager
@@ -219,15 +326,16 @@ def examine(dataset: Any, indices: list[int], limit_s: float) -> dict[str, Any] 
     for index in indices[:SAMPLES]:
         runs = []
         for seed in (SEEDS[0], *SEEDS):
-            with seeded(seed):
+            with seeded(seed), _seen_draws_of_numpy():
                 runs.append(trace(lambda index=index: dataset[index]))  # type: ignore[misc]
             if time.perf_counter() - began > limit_s:
                 break
         if len(runs) < 3:
             break
         same, reference, *others = runs
-        is_repeatable = is_repeatable and same.result == reference.result
-        splits.append(split(reference, [same, *others]))
+        is_same = same.result == reference.result
+        is_repeatable = is_repeatable and is_same
+        splits.append(split(reference, [same, *others], is_repeatable=is_same))
     if not splits:
         return None
     whole = sum(part.seconds for part in splits)

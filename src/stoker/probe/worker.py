@@ -43,6 +43,7 @@ class WorkerStart:
                 "pid": os.getpid(),
                 "trainer": self._trainer,
                 "cpus": sorted(os.sched_getaffinity(0)),
+                "is_prepared": self._own is not None,
             }
         )
         if self._duty == "stages":

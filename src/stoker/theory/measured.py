@@ -31,12 +31,34 @@ class Shares(NamedTuple):
 
 
 def is_random_apart(profile: Profile) -> bool:
-    """False where the data set's own `__getitem__` draws and does much of the work itself.
+    """False where the data set's own `__getitem__` draws, and then does much of the work itself.
 
     What follows the draw need not be random, and only stages that it calls are told apart.
     """
-    if not _draws_itself(profile):
+    if not _draws_itself(profile) or _is_told_by_stages(profile):
         return True
+    loader = profile.loader
+    return loader is not None and (loader.random_share or 0.0) <= _LITTLE
+
+
+def random_share(profile: Profile) -> float | None:
+    """Share of the work on a sample that is random; None where it can't be told apart.
+
+    From the first random operation on. Where a data set draws itself, only the stages that other
+    seeds change, if that is less.
+    """
+    loader = profile.loader
+    if loader is None or loader.random_share is None or not is_random_apart(profile):
+        return None
+    if not _draws_itself(profile) or not _is_told_by_stages(profile):
+        return loader.random_share
+    told = [s for s in profile.stages if s.where != BESIDE and s.deterministic is not None]
+    random = sum(stage.cpu_s for stage in told if not stage.deterministic)
+    return min(loader.random_share, random / sum(stage.cpu_s for stage in told))
+
+
+def _is_told_by_stages(profile: Profile) -> bool:
+    """Nearly all of the work lies in stages that were seen to repeat, or not to."""
     stages = [stage for stage in profile.stages if stage.where != BESIDE]
     told = sum(stage.cpu_s for stage in stages if stage.deterministic is not None)
     own = sum(stage.cpu_s for stage in stages if stage.stage.endswith(".__getitem__"))
@@ -52,8 +74,9 @@ def shares_of(profile: Profile) -> Shares | None:
         return None
     samples = loader.batch_size * loader.batches_per_step  # of a step, as leg L is told
     own = min(1.0, loader.sample_s * samples / leg.cpu_s.median)
-    random = own * loader.random_share
-    return Shares(own - random, random if is_random_apart(profile) else None)
+    apart = random_share(profile)
+    random = own * (loader.random_share if apart is None else apart)
+    return Shares(own - random, None if apart is None else random)
 
 
 def marked(profile: Profile, scenario: Scenario) -> Scenario:
@@ -63,7 +86,7 @@ def marked(profile: Profile, scenario: Scenario) -> Scenario:
     there are no shares, or where they tell more: of a data set that draws before all else.
     """
     shares = shares_of(profile)
-    if shares is None or (_draws_itself(profile) and is_random_apart(profile)):
+    if shares is None or (_draws_itself(profile) and _is_told_by_stages(profile)):
         return scenario
     random = shares.random or 0.0
     parts = ((shares.repeated, True), (random, False), (1 - shares.repeated - random, None))

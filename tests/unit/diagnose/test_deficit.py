@@ -136,3 +136,41 @@ def test_a_draw_in_the_data_set_itself_is_apart_where_its_own_code_takes_little(
         starved(stages=stages), random_share=0.8, random_op="Photos.__getitem__", sample_s=0.03
     )
     assert diagnose(given).verdict.kind == kind
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("opening", "read", "code"),
+    [
+        ("open (zip)", 1.9, VerdictCode.READ_AMPLIFICATION),
+        ("open (zip)", None, None),  # an archive of each sample's own
+        ("open (file)", 1.9, None),
+    ],
+)
+def test_an_archive_that_is_opened_for_each_of_its_samples_is_named(
+    workers: int, opening: str, read: float | None, code: VerdictCode | None
+) -> None:
+    stages = (stage(opening, 0.02, True), stage("decode (Pillow)", 0.01, True))
+    serial = {"real": 0.33, "wait": 0.25, "contended": None, "drain": None}
+    given = starved(workers, stages=stages, **({} if workers else serial))
+    diagnosis = diagnose(with_loader(given, read_amplification=read))
+    assert (diagnosis.verdict.code is VerdictCode.READ_AMPLIFICATION) is (code is not None)
+    if code is not None:
+        assert diagnosis.verdict.kind == "metadata"
+        assert "67% of the time of a sample goes into opening" in diagnosis.verdict.sentence
+        assert [fix.code for fix in diagnosis.fixes] == [FixCode.REOPEN_HANDLE]
+
+
+def test_a_data_set_that_draws_first_is_as_random_as_its_stages_are() -> None:
+    stages = (
+        stage("Photos.load", 0.027, True),
+        stage("crop (Pillow)", 0.002, False),
+        stage("Photos.__getitem__", 0.001, False),
+    )
+    given = with_loader(
+        starved(stages=stages), random_share=0.99, random_op="Photos.__getitem__", sample_s=0.03
+    )
+    diagnosis = diagnose(given)
+    assert diagnosis.verdict.kind == "deterministic"
+    assert diagnosis.fixes[0].code is FixCode.PACK
+    assert diagnosis.outlook is not None and not diagnosis.outlook.irreducible

@@ -124,3 +124,27 @@ def test_slots_of_a_store_end_the_advice_of_workers_where_they_end_their_gain() 
     told = fixes[FixCode.WORKERS]
     assert told.how == "DataLoader(…, num_workers=4)"
     assert told.speedup is not None and told.speedup.median == pytest.approx(2.0, rel=0.05)
+
+
+def test_workers_come_first_where_a_service_answers_more_of_them_and_its_files_are_not_it() -> None:
+    """Each sample waits 4.5 ms for an answer; eight workers fill the cores with the rest."""
+    serial = profile(
+        real=0.083, device=0.033, contended=0.034, drain=0.083, loader=0.083, cpu=0.029, workers=1
+    )
+    more = tuple(
+        leg(LegCode.LOADER, seconds, workers=workers, cpu_s=about(0.029), runqueue_s=about(queued))
+        for workers, seconds, queued in ((2, 0.041, 0.003), (4, 0.023, 0.01), (8, 0.015, 0.04))
+    )
+    found = reads(0.0001, StoreKind.FAST)
+    diagnosis = with_reads(msgspec.structs.replace(serial, scaling=more), found)
+    assert (diagnosis.verdict.code, diagnosis.verdict.kind) == (
+        VerdictCode.STORAGE_BOUND,
+        "latency",
+    )
+    first, *others = diagnosis.fixes
+    assert first.code is FixCode.WORKERS
+    assert first.speedup is not None and first.speedup.median > 2
+    for fix in others:
+        assert fix.code in {FixCode.SHARD, FixCode.CACHE_LOCAL}
+        assert fix.speedup is None and "files that were seen are not it" in fix.withheld
+    assert diagnosis.outlook is not None and diagnosis.outlook.ladder, "others keep their numbers"

@@ -358,12 +358,24 @@ def test_the_memory_of_a_candidate_is_what_its_workers_hold_more(tmp_path: Path)
     assert found.more_bytes == 150
 
 
-def of_workers(folder: Path, trainer: int, *masks: list[int], lines: tuple[Line, ...] = ()) -> None:
+def of_workers(
+    folder: Path,
+    trainer: int,
+    *masks: list[int],
+    lines: tuple[Line, ...] = (),
+    prepared: bool = False,
+) -> None:
     """What the workers of a training process have written, each bound to those CPUs."""
     for number, cpus in enumerate(masks):
-        begun = {"kind": "worker", "worker": number, "trainer": trainer, "cpus": cpus}
+        begun = {
+            "kind": "worker",
+            "worker": number,
+            "trainer": trainer,
+            "cpus": cpus,
+            "is_prepared": prepared,
+        }
         text = "".join(json.dumps(line) + "\n" for line in (begun, *lines))
-        (folder / f"worker-{trainer}{number}.jsonl").write_text(text)
+        (folder / f"worker-{trainer}{prepared}{number}.jsonl").write_text(text)
 
 
 def timed(**stages: list[int]) -> Line:
@@ -388,6 +400,16 @@ def test_workers_bound_to_a_core_each_have_all_of_these_cores(tmp_path: Path) ->
 
 def test_workers_bound_to_the_same_core_have_one(tmp_path: Path) -> None:
     of_workers(tmp_path, 11, [2], [2])
+    profile = read(tmp_path, loader(workers=2), real(), end())
+    assert profile.host.worker_affinity == 1
+    assert profile.environment.notes == ()
+
+
+def test_the_workers_of_empty_batches_say_nothing_of_what_the_script_binds_its_own_to(
+    tmp_path: Path,
+) -> None:
+    of_workers(tmp_path, 11, [0], [0], prepared=True)
+    of_workers(tmp_path, 11, [0, 1], [0, 1])
     profile = read(tmp_path, loader(workers=2), real(), end())
     assert profile.host.worker_affinity == 1
     assert profile.environment.notes == ()

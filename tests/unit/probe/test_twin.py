@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from stoker.probe.twin import Call, digest, examine, split
@@ -180,3 +182,74 @@ def test_a_librarys_operation_below_getitem_goes_by_its_own_name() -> None:
 
     found = split(sample(b"left"), [sample(b"left"), sample(b"right")])
     assert (found.random_op, found.stored_s) == ("RandomCrop.forward", 1.0)
+
+
+class Drawing:
+    """Works, then draws in its own body, as most data sets do."""
+
+    def __init__(self, draw: Any, *, first: bool = False) -> None:
+        self.draw, self.first = draw, first
+
+    def __getitem__(self, index: int) -> float:
+        drawn = self.draw() if self.first else 0.0
+        work(0.012)
+        return index + (drawn or self.draw())
+
+
+class Wrapped:
+    """A data set around another one."""
+
+    def __init__(self, inner: Drawing) -> None:
+        self.inner = inner
+
+    def __getitem__(self, index: int) -> float:
+        return self.inner[index]
+
+
+DRAWS = {
+    "random": random.random,
+    "numpy": lambda: np.random.random_sample(),
+    "torch": lambda: float(torch.rand(1)),
+    "of a tensor": lambda: float(torch.empty(1).uniform_()),
+    "in Python": lambda: random.uniform(0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: inner, Wrapped], ids=["itself", "wrapped"])
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+def test_what_a_data_set_does_before_it_draws_can_be_stored(draw: Any, wrap: Any) -> None:
+    random_share, operation, repeatable = share(wrap(Drawing(draw)))
+    assert repeatable and operation is not None
+    assert random_share < 0.4
+    random_share, *_ = share(wrap(Drawing(draw, first=True)))
+    assert random_share > 0.8
+
+
+def test_a_draw_that_was_not_seen_leaves_nothing_to_store() -> None:
+    class Hidden:
+        def __getitem__(self, index: int) -> float:
+            work(0.004)
+            return index + float(np.frombuffer(os.urandom(2), np.uint16)[0])
+
+    random_share, operation, _ = share(Hidden())
+    assert operation is not None and random_share > 0.8
+
+
+def test_a_generator_of_the_data_sets_own_leaves_nothing_to_store() -> None:
+    drawn = np.random.default_rng(3)
+
+    class Own:
+        def __getitem__(self, index: int) -> float:
+            first = drawn.random()
+            work(0.004)
+            return index + first + random.random()
+
+    random_share, _, repeatable = share(Own())
+    assert not repeatable and random_share > 0.8
+
+
+def test_numpy_is_left_as_it_was() -> None:
+    before = dict(vars(np.random))
+    with pytest.raises(KeyError):
+        examine({}, [0], limit_s=5.0)
+    assert dict(vars(np.random)) == before
