@@ -43,7 +43,9 @@ class StandIns:
 
     def keep(self, batch: Any) -> None:
         """Keep copies of the first batches, before the script can touch them."""
-        if not self._kept.is_full and self._kept.keep(batch, self._place) and len(self._kept) == 1:
+        if self._kept.is_full:
+            self._kept.note(batch)
+        elif self._kept.keep(batch, self._place) and len(self._kept) == 1:
             self._session.write("batch", **self._kept.facts)
 
     def keep_of(self, companion: Companion, batch: Any) -> None:
@@ -65,7 +67,8 @@ class StandIns:
         """The next kept batch, where that leg wants it."""
         on_device = leg in _RESIDENT and self.has_device
         kept = companion.kept if companion is not None else self._kept
-        batch = kept.hand_out(on_device=on_device)
+        # Batches that belong together stay together.
+        batch = kept.hand_out(on_device=on_device, is_weighed=not self.companions.tracks)
         if on_device:
             self._hooked.mark_resident(batch)
         return batch
