@@ -7,13 +7,12 @@ With --against, compares on a sample what the pack gives with what your own Data
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import sys
 from pathlib import Path
 
 from stoker.cli.files import JsonOutput
-from stoker.cli.streams import write_stdout
+from stoker.cli.streams import told_on_stderr, write_stdout
 from stoker.errors import EXIT_ERROR, EXIT_OK
 
 
@@ -72,7 +71,7 @@ def _certify(args: argparse.Namespace) -> int:
     from stoker.records.codec import to_json
     from stoker.report.pack import render_certificate
 
-    with contextlib.redirect_stdout(sys.stderr):  # what the Dataset prints is no part of the answer
+    with told_on_stderr():
         found = certify(open_pack(args.pack), args.against)
     if args.json is not None:
         args.json.write(to_json(found))
