@@ -20,9 +20,9 @@ from stoker.probe import attach
 from stoker.records.codec import to_json
 from stoker.records.diagnosis import Diagnosis, FixCode, Part
 from stoker.records.profile import End, Profile
-from stoker.remedy.code import by_hand
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import Request
+from stoker.remedy.snippets import by_hand
 from tests.golden import diagnoses
 
 SOURCE = "loader = DataLoader(data, batch_size=8)\n"
