@@ -24,10 +24,11 @@ from stoker.remedy.ledger import LoaderAccount
 from stoker.remedy.orders import Orders
 from stoker.remedy.proof import Proof
 from stoker.remedy.request import parse
-from stoker.remedy.settings import Settings, Subject
+from stoker.remedy.settings import Settings
 from stoker.remedy.steps import Steps
 from stoker.remedy.supply import settings_of
 from stoker.remedy.trial import Way
+from tests.unit.remedy.subjects import subject_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy.random")  # imported meanwhile, it would look like random numbers drawn
@@ -78,17 +79,7 @@ class Training:
         self.account = LoaderAccount("Photos")
         requests = parse(remedies)
         orders = Orders(requests=requests, window_s=0.1)
-        subject = Subject(
-            settings=settings_of(self.loader),
-            dataset=self.loader.dataset,
-            is_iterable=False,
-            cores=4.0,
-            shm_free_bytes=None,
-            memory_available_bytes=None,
-            worker_bytes=1,
-            batch_bytes=None,
-            has_device=False,
-        )
+        subject = subject_of(settings_of(self.loader), self.loader.dataset)
         self.plan = plan(subject, requests)
         self.course = LoaderCourse(
             self.loader,
@@ -133,7 +124,8 @@ def test_a_cache_that_is_rolled_back_gives_its_memory_back() -> None:
     fd = training.cache._store._fd
     assert training.cache.held()
     before = os.fstat(fd).st_blocks
-    assert training.course.failed(RuntimeError("no handle"))
+    settings = training.course.supply(Way.REMEDIED).settings
+    assert training.course.failed(RuntimeError("no handle"), settings)
     training.train(1)
     assert training.cache._store.used == 0
     assert os.fstat(fd).st_blocks < before / 4
