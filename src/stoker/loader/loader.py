@@ -23,7 +23,7 @@ from stoker.loader.batch import presenter
 from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
 from stoker.loader.device import CudaLane, bytes_beside, lane_to
-from stoker.loader.endings import end_with
+from stoker.loader.endings import when_gone
 from stoker.loader.engine import Engine, Room
 from stoker.loader.feed import FeedIterator
 from stoker.loader.filling import chunk_of, filler, pace_of
@@ -356,7 +356,7 @@ class _Epoch:
             chunk=chunk_of(loader._contents),
             watchdog_s=loader._watchdog_s,
         )
-        end_with(self, engine.end)
+        when_gone(self, engine.end)
         self._engine = engine
         # Chains of `map` keep no batch that they have handed on; generators would.
         fields = map(operator.attrgetter("fields"), engine)
