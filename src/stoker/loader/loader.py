@@ -22,7 +22,7 @@ from stoker.loader.augmenting import Augment, augmented
 from stoker.loader.batch import presenter
 from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
-from stoker.loader.device import CudaLane, bytes_beside, lane_to
+from stoker.loader.device import CudaLane, bytes_beside, lane_to, pinned_bytes
 from stoker.loader.endings import when_gone
 from stoker.loader.engine import Engine, Room
 from stoker.loader.feed import FeedIterator
@@ -30,6 +30,7 @@ from stoker.loader.filling import chunk_of, filler, pace_of
 from stoker.loader.folder import Folder
 from stoker.loader.jpeg import DECODERS, Decoder
 from stoker.loader.order import Mode, Share
+from stoker.loader.pinned import PinnedMemory
 from stoker.loader.plans import Known, Plan, of_sampler
 from stoker.loader.sending import Sending
 from stoker.loader.settings import check, check_gives, crop_of, place_of
@@ -150,7 +151,12 @@ class Loader:
         self._reuse = reuse
         self._present = presenter(array)
         self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
-        one = {"on the host": slots.slot_bytes(self._layout, batch_size)}
+        block_bytes = slots.slot_bytes(self._layout, batch_size)
+        self._allocate: slots.Allocate = slots.host_memory
+        if isinstance(self._lane, CudaLane) and not workers:  # which have memory of their own
+            self._allocate = PinnedMemory(self._lane)
+            block_bytes = pinned_bytes(block_bytes)
+        one = {"on the host": block_bytes}
         parts = [field.sample_bytes * int(batch_size) for field in self._layout]
         beside = bytes_beside(self._lane, parts, _DEVICE_DEPTH)
         self._depth = slots.depth_within(memory_bytes, one, beside, wanted=_MOST_DEPTH)
@@ -318,7 +324,11 @@ class Loader:
         kept, self._slots = self._slots, None
         limit = self._depth + slots.LENT
         return kept or slots.Slots(
-            self._layout, self._share.batch_size, limit=limit, is_ring=self._reuse
+            self._layout,
+            self._share.batch_size,
+            limit=limit,
+            is_ring=self._reuse,
+            allocate=self._allocate,
         )
 
     def _plan(self, epoch: int, start: int) -> Plan:
