@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import add_json
 from stoker.cli.quantities import byte_count, count
 
 if TYPE_CHECKING:
@@ -80,11 +80,8 @@ def add_making(group: Any) -> None:
         "--force", action="store_true", help="with --from: also where the diagnosis sees no gain"
     )
     group.add_argument("--finalize", action="store_true", help="join the parts of --shard")
-    group.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write the summary as JSON as well; - writes it to stdout, in place of the text",
+    add_json(
+        group, "write the summary as JSON as well; - writes it to stdout, in place of the text"
     )
     group.add_argument("--quiet", action="store_true", help="no progress on stderr")
 

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.files import answer
 from stoker.cli.pack_options import transform_of
 from stoker.cli.streams import told_on_stderr, write_stdout
 from stoker.errors import EXIT_OK, InputError
@@ -38,13 +39,10 @@ def plan_pack(args: argparse.Namespace) -> int:
             hashes=args.hash,
             need=need,
         )
-    if args.json is not None:
-        args.json.write(to_json(found))
-    if args.json is None or not args.json.is_stdout:
-        text = render_plan(found)
-        if found.recommended is not None:
-            text += f"\n  {command_of(args, found.recommended)}\n"
-        write_stdout(text)
+    text = render_plan(found)
+    if found.recommended is not None:
+        text += f"\n  {command_of(args, found.recommended)}\n"
+    answer(args.json, lambda: to_json(found), lambda: write_stdout(text))
     return EXIT_OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from stoker.cli.files import answer
 from stoker.cli.streams import write_stdout
 
 if TYPE_CHECKING:
@@ -13,36 +14,39 @@ if TYPE_CHECKING:
 
 def tell(args: argparse.Namespace, done: Summary, behind: list[str]) -> None:
     """The summary, as text and JSON; `behind` follows the text."""
+    text = "\n".join([*_rows(args, done), *behind]) + "\n"
+    answer(args.json, lambda: _as_json(args, done), lambda: write_stdout(text))
+
+
+def _as_json(args: argparse.Namespace, done: Summary) -> str:
     import msgspec
 
+    summary = {
+        "schema": "stoker.packed/1",
+        "pack": args.target,
+        "samples": done.samples,
+        "packed": done.packed,
+        "seconds": done.seconds,
+        "bytes": done.bytes,
+        "is_whole": done.bytes is not None,
+        "notes": done.notes,
+        "quarantine": msgspec.to_builtins(done.quarantine),
+        "remarks": list(done.remarks),
+        "is_servable": done.is_servable,
+    }
+    return msgspec.json.format(msgspec.json.encode(summary), indent=1).decode() + "\n"
+
+
+def _rows(args: argparse.Namespace, done: Summary) -> list[str]:
     from stoker.report.numbers import amount
     from stoker.report.pack import notes, quarantined
 
-    if args.json is not None:
-        summary = {
-            "schema": "stoker.packed/1",
-            "pack": args.target,
-            "samples": done.samples,
-            "packed": done.packed,
-            "seconds": done.seconds,
-            "bytes": done.bytes,
-            "is_whole": done.bytes is not None,
-            "notes": done.notes,
-            "quarantine": msgspec.to_builtins(done.quarantine),
-            "remarks": list(done.remarks),
-            "is_servable": done.is_servable,
-        }
-        text = msgspec.json.format(msgspec.json.encode(summary), indent=1).decode() + "\n"
-        args.json.write(text)
-        if args.json.is_stdout:
-            return
     rows = [_headline(args, done)]
     if done.bytes is not None:
         each = done.bytes / max(1, done.samples)
         rows.append(f"  {amount(done.bytes, 'bytes')}, {amount(each, 'bytes')} a sample")
     rows += [*notes(done.notes), *(f"  {remark}" for remark in done.remarks)]
-    rows += [*quarantined(done.quarantine), *behind]
-    write_stdout("\n".join(rows) + "\n")
+    return [*rows, *quarantined(done.quarantine)]
 
 
 def snippet_of(done: Summary, args: argparse.Namespace) -> list[str]:
