@@ -30,14 +30,15 @@ class Numbers:
 
 
 def subject(workers: int = 0, **changes: Any) -> Subject:
-    settings = Settings(workers=workers, prefetch_factor=2 if workers else None)
-    counted = {
+    known: dict[str, Any] = {
+        "settings": Settings(workers=workers, prefetch_factor=2 if workers else None),
+        "dataset": Numbers(),
         "shm_free_bytes": 10**9,
         "memory_available_bytes": 10**10,
         "worker_bytes": 10**8,
         "batch_bytes": 10**6,
     }
-    return subject_of(settings, Numbers(), **counted | changes)
+    return subject_of(**known | changes)
 
 
 def refusal(text: str, of: Subject) -> str:
