@@ -218,20 +218,25 @@ def test_the_exit_code_of_the_program_passes_through(place: Place) -> None:
     assert run(place, ["sh", "-c", "exit 42"]).returncode == 42
 
 
+def up(place: Place, command: list[str]) -> subprocess.Popen[str]:
+    """A program in the sandbox that has said that it is up."""
+    program = subprocess.Popen(
+        sandbox.wrap(command, place.session),
+        cwd=place.project,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "up\n"
+    return program
+
+
 @pytest.mark.usefixtures("allowed")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_program_as_if_it_stood_alone(
     place: Place, number: signal.Signals
 ) -> None:
-    program = subprocess.Popen(
-        sandbox.wrap(["sh", "-c", "echo up; exec sleep 60"], place.session),
-        cwd=place.project,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "up\n"
+    with up(place, ["sh", "-c", "echo up; exec sleep 60"]) as program:
         program.send_signal(number)
         assert program.wait(timeout=10) == -number
 
@@ -244,15 +249,7 @@ def test_a_script_can_catch_a_signal_and_choose_its_own_code(place: Place) -> No
         "print('up', flush=True)\n"
         "signal.pause()\n"
     )
-    program = subprocess.Popen(
-        sandbox.wrap([sys.executable, "-c", script], place.session),
-        cwd=place.project,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "up\n"
+    with up(place, [sys.executable, "-c", script]) as program:
         program.terminate()
         assert program.wait(timeout=10) == 7
 

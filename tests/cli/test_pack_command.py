@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from stoker.cli import pack
+from stoker.cli.pack_plan import command_of
 from stoker.pack import open_pack
 from stoker.pack.plan import PackCandidate
 from stoker.records.codec import to_json
@@ -152,7 +153,7 @@ def test_a_flipped_byte_is_found_by_verify(photos: Path, tmp_path: Path) -> None
         (("--size", "24", "--tier", "keep"), "the tier keep stores the files' own bytes"),
         (("--tier", "raw"), "pictures differ in size: 24×24, 30×40"),
         (("--size", "24", "--quality", "9"), "--quality 9 with the tier raw"),
-        (("--size", "0"), "'0' is not a whole number from 1 on"),
+        (("--size", "0"), "'0' is not a count"),
         (("--shard", "2/2"), "'2/2' is not I/N"),
         (("--order", "random"), "'random' is not source or shuffled:SEED"),
         (("--finalize",), "has no parts to join"),
@@ -407,7 +408,7 @@ def test_the_command_of_a_plan_has_all_that_was_asked_for() -> None:
             is_cached=True,
             limit="processor",
         )
-        return pack._command(parser.parse_args(["s", "--plan", *options]), candidate)
+        return command_of(parser.parse_args(["s", "--plan", *options]), candidate)
 
     options = ("--fit", "pad", "--resampler", "box", "--exif", "apply", "--quality", "70")
     options += ("--order", "shuffled:3", "--shard-size", "1 MB", "--max-bad", "0", "--hash")

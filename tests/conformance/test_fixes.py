@@ -15,7 +15,7 @@ from stoker.diagnose.fixes import BY_CODE, FIXES, Fix
 from stoker.diagnose.ranking import answers, rank
 from stoker.records.diagnosis import FixCode, VerdictCode
 from stoker.records.profile import Profile, ReadCost
-from stoker.remedy.code import by_hand
+from stoker.remedy.snippets import by_hand
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import gain
 from stoker.theory.question import AboutMeasured

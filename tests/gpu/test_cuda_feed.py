@@ -58,6 +58,27 @@ def test_the_loader_brings_every_sample_and_augments_on_the_device(tmp_path: Pat
         assert (one["image"] - other["image"].cpu()).abs().max() < 6 / 255 / 0.225
 
 
+def test_batches_are_filled_in_pinned_memory_and_copied_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged: list[int] = []
+    pin = torch.Tensor.pin_memory
+
+    def counted(tensor: torch.Tensor) -> torch.Tensor:
+        staged.append(tensor.numel())
+        return pin(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", counted)
+    images = np.random.default_rng(0).integers(0, 256, (COUNT, 40, 40, 3), np.uint8)
+    pack = write_arrays(tmp_path / "p", {"image": images})
+    work = torch.rand(2048, 2048, device="cuda")
+    for batch in stoker.Loader(pack, 8, shuffle=True, device="cuda"):
+        work = work @ work / 2048  # the device is behind, and blocks are written to again
+        found = batch["image"].permute(0, 2, 3, 1).cpu().numpy()
+        assert np.array_equal(found, images[batch["index"].tolist()])
+    assert staged == []
+
+
 def test_what_augment_made_is_whole_while_the_model_is_busy(tmp_path: Path) -> None:
     values = np.arange(COUNT, dtype=np.uint8)
     images = np.broadcast_to(values[:, None, None, None], (COUNT, 64, 64, 3)).copy()

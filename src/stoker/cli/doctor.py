@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stoker.cli import gate
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import JsonOutput, add_json
 from stoker.cli.quantities import count, seconds
 from stoker.errors import EXIT_ERROR, EXIT_INCONCLUSIVE, EXIT_OK
 
@@ -44,12 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; the script and its arguments are split off before."""
     parser.usage = _USAGE
     parser.epilog = _EPILOG
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write the diagnosis as JSON; - writes it to stdout, in place of the report",
-    )
+    add_json(parser, "write the diagnosis as JSON; - writes it to stdout, in place of the report")
     parser.add_argument(
         "--quiet",
         action="store_true",

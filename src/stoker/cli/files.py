@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.cli.streams import write_stdout
 from stoker.errors import InputError
@@ -122,3 +123,16 @@ class JsonOutput(NamedTuple):
             looked_at=str(self._path.absolute()),
             run_next="give a file in a directory that you may write to, or - for stdout",
         )
+
+
+def add_json(parser: Any, text: str) -> None:
+    """Declare `--json FILE|-`; `text` is its help."""
+    parser.add_argument("--json", type=JsonOutput.checked, metavar="FILE", help=text)
+
+
+def answer(output: JsonOutput | None, as_json: Callable[[], str], tell: Callable[[], None]) -> None:
+    """Write the answer where `--json` sends it; tell it as text unless stdout has it already."""
+    if output is not None:
+        output.write(as_json())
+    if output is None or not output.is_stdout:
+        tell()

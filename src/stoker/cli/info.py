@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import add_json, answer
 from stoker.cli.streams import write_stdout
 from stoker.errors import EXIT_OK
 
@@ -20,12 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sheet", type=Path, metavar="FILE", help="write pictures from all over the pack as a PNG"
     )
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write it as JSON as well; - writes it to stdout, in place of the text",
-    )
+    add_json(parser, "write it as JSON as well; - writes it to stdout, in place of the text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,8 +34,5 @@ def run(args: argparse.Namespace) -> int:
     found = summarise(pack)
     if args.sheet is not None:
         write_sheet(pack, args.sheet)
-    if args.json is not None:
-        args.json.write(to_json(found))
-    if args.json is None or not args.json.is_stdout:
-        write_stdout(render_info(found))
+    answer(args.json, lambda: to_json(found), lambda: write_stdout(render_info(found)))
     return EXIT_OK

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.pack_options import transform_of
 from stoker.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -142,7 +143,6 @@ def _errand(args: argparse.Namespace, diagnosis: Diagnosis, folder: Path) -> Err
 
     from stoker.pack import layout
     from stoker.pack.errand import Errand
-    from stoker.pack.manifest import Transform
     from stoker.probe.cgroup import control_group
     from stoker.probe.host import available_memory
 
@@ -153,14 +153,7 @@ def _errand(args: argparse.Namespace, diagnosis: Diagnosis, folder: Path) -> Err
     return Errand(
         folder=str(folder),
         spec=f"{Path(name).name}:{loader.dataset.rpartition('.')[2]}".replace("#", ""),
-        transform=Transform(
-            tier="raw" if args.tier == "auto" else args.tier,
-            size=args.size,
-            fit=args.fit,
-            resampler=args.resampler,
-            quality=args.quality,
-            exif=args.exif,
-        ),
+        transform=transform_of(args, "raw" if args.tier == "auto" else args.tier),
         order_seed=args.order.seed if hasattr(args.order, "seed") else None,
         shard_bytes=args.shard_size or layout.SHARD_BYTES,
         hashes=args.hash,

@@ -15,7 +15,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import JsonOutput, answer
 from stoker.cli.streams import write_stdout
 from stoker.errors import EXIT_OK, UsageError
 
@@ -264,9 +264,6 @@ def deliver(text: str, record: msgspec.Struct, output: JsonOutput | None) -> Non
     from stoker.records.codec import to_json
     from stoker.report import plain, plot
 
-    if output is not None:
-        output.write(to_json(record))
-        if output.is_stdout:
-            return
     is_unicode = (getattr(sys.stdout, "encoding", None) or "ascii").lower().startswith("utf")
-    write_stdout(text if is_unicode else plain.in_ascii(plot.in_ascii(text)))
+    shown = text if is_unicode else plain.in_ascii(plot.in_ascii(text))
+    answer(output, lambda: to_json(record), lambda: write_stdout(shown))

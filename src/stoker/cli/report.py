@@ -9,7 +9,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from stoker.cli.files import JsonOutput, read_diagnosis
+from stoker.cli.files import add_json, answer, read_diagnosis
 from stoker.cli.streams import write_stdout
 from stoker.errors import EXIT_OK
 
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the file and where else it may go."""
     parser.add_argument("file", metavar="FILE", help="the diagnosis; - reads it from stdin")
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write the diagnosis as JSON as well; - writes it to stdout, in place of the report",
+    add_json(
+        parser, "write the diagnosis as JSON as well; - writes it to stdout, in place of the report"
     )
 
 
@@ -33,10 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from stoker.records.codec import to_json
 
     diagnosis = read_diagnosis(args.file)
-    if args.json is not None:
-        args.json.write(to_json(diagnosis))
-    if args.json is None or not args.json.is_stdout:
-        print_report(diagnosis)
+    answer(args.json, lambda: to_json(diagnosis), lambda: print_report(diagnosis))
     return EXIT_OK
 
 

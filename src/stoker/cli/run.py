@@ -296,6 +296,7 @@ def _environment(
         edge_s=edge_s,
         dataset=loader.dataset if loader is not None else None,
         batch_bytes=loader.batch_bytes if loader is not None else None,
+        worker_bytes=diagnosis.profile.worker_bytes if diagnosis is not None else None,
         script=_source(args.call),
         json=json,
         checked_batches=args.certify,

@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import add_json, answer
 from stoker.cli.quantities import byte_count, seconds
 from stoker.cli.streams import write_stdout
 from stoker.errors import EXIT_OK
@@ -32,12 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the path and its bounds."""
     parser.epilog = _EPILOG
     parser.add_argument("path", metavar="PATH", help="a folder with data, or one file")
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write the report as JSON; - writes it to stdout, in place of the tables",
-    )
+    add_json(parser, "write the report as JSON; - writes it to stdout, in place of the tables")
     parser.add_argument(
         "--seconds",
         type=seconds,
@@ -75,10 +70,7 @@ def run(args: argparse.Namespace) -> int:
                 listener(Progress(leg="", text=text, fraction=done, left_s=left_s))
 
         report = survey(args.path, plan, on_step=tell)
-    if args.json is not None:
-        args.json.write(to_json(report))
-    if args.json is None or not args.json.is_stdout:
-        _print(report)
+    answer(args.json, lambda: to_json(report), lambda: _print(report))
     return EXIT_OK
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from typing import Any
 
 from stoker.errors import StokerError
 
@@ -29,6 +31,11 @@ def write_stdout(text: str, *, encoding: str | None = None) -> None:
             looked_at=f"{len(text):,} characters for stdout",
             run_next="direct stdout to a file or a pipe that takes them",
         ) from error
+
+
+def told_on_stderr() -> contextlib.redirect_stdout[Any]:
+    """What a Dataset of the user's prints within it goes to stderr: it is no part of the answer."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _discard_stdout() -> None:

@@ -7,13 +7,12 @@ With --against, compares on a sample what the pack gives with what your own Data
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import sys
 from pathlib import Path
 
-from stoker.cli.files import JsonOutput
-from stoker.cli.streams import write_stdout
+from stoker.cli.files import add_json, answer
+from stoker.cli.streams import told_on_stderr, write_stdout
 from stoker.errors import EXIT_ERROR, EXIT_OK
 
 
@@ -28,12 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="compare a share of the blocks, 1%% or 0.01 (default: all of them)",
     )
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write it as JSON as well; - writes it to stdout, in place of the text",
-    )
+    add_json(parser, "write it as JSON as well; - writes it to stdout, in place of the text")
     parser.add_argument(
         "--against",
         metavar="MODULE:OBJECT",
@@ -59,10 +53,7 @@ def run(args: argparse.Namespace) -> int:
                 listener(Progress(leg="", text="comparing checksums", fraction=done, left_s=None))
 
         found = verify(Path(args.pack), share=args.sample, on_step=tell)
-    if args.json is not None:
-        args.json.write(to_json(found))
-    if args.json is None or not args.json.is_stdout:
-        write_stdout(render_verified(found))
+    answer(args.json, lambda: to_json(found), lambda: write_stdout(render_verified(found)))
     return EXIT_ERROR if found.damage else EXIT_OK
 
 
@@ -72,12 +63,9 @@ def _certify(args: argparse.Namespace) -> int:
     from stoker.records.codec import to_json
     from stoker.report.pack import render_certificate
 
-    with contextlib.redirect_stdout(sys.stderr):  # what the Dataset prints is no part of the answer
+    with told_on_stderr():
         found = certify(open_pack(args.pack), args.against)
-    if args.json is not None:
-        args.json.write(to_json(found))
-    if args.json is None or not args.json.is_stdout:
-        write_stdout(render_certificate(found))
+    answer(args.json, lambda: to_json(found), lambda: write_stdout(render_certificate(found)))
     return EXIT_OK if found.is_equivalent else EXIT_ERROR
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker.cli.files import JsonOutput
+from stoker.cli.files import add_json, answer
 from stoker.cli.streams import write_stdout
 from stoker.errors import EXIT_OK, InputError, UsageError
 
@@ -37,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND|NAME",
         help=f"one of {', '.join(KINDS)}; the name of an entry; or both",
     )
-    parser.add_argument(
-        "--json",
-        type=JsonOutput.checked,
-        metavar="FILE",
-        help="write the entries as JSON; - writes them to stdout, in place of the table",
-    )
+    add_json(parser, "write the entries as JSON; - writes them to stdout, in place of the table")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,10 +53,11 @@ def run(args: argparse.Namespace) -> int:
         entries = {kind: [getattr(zoo, KINDS[kind]).find(name)]}
     else:
         entries = _anywhere(zoo, name)
-    if args.json is not None:
-        args.json.write(_as_json(zoo, entries or _all(zoo)))
-    if args.json is None or not args.json.is_stdout:
-        _print(zoo, entries, is_page=name is not None)
+    answer(
+        args.json,
+        lambda: _as_json(zoo, entries or _all(zoo)),
+        lambda: _print(zoo, entries, is_page=name is not None),
+    )
     return EXIT_OK
 
 

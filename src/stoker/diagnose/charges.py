@@ -113,12 +113,10 @@ def shared_memory(case: Case) -> Charges:
 
 def _of_workers(case: Case, count: int) -> int | None:
     """What so many workers hold: their own, measured or as `stoker run` allows, and batches."""
-    loader, memory = case.facts.loader, case.facts.profile.memory
+    loader, seen = case.facts.loader, case.facts.profile.worker_bytes
     ready = (loader.prefetch_factor or USUAL_DEPTH) * loader.batch_bytes
     if loader.start_method == THREADS:
-        own = 0.0
-    elif memory is not None and loader.workers:
-        own = memory.unique_bytes / loader.workers
+        own = 0
     else:
-        own = float(worker_bytes(loader.start_method))
+        own = worker_bytes(loader.start_method) if seen is None else seen
     return round(count * (own + ready)) or None

@@ -15,8 +15,8 @@ from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import Diagnosis, FixCode, RankedFix, Tryout, VerdictCode
 from stoker.records.profile import OWN_LOADER
 from stoker.remedy.cache_ram import room_for
-from stoker.remedy.code import by_hand
 from stoker.remedy.request import Request, parse
+from stoker.remedy.snippets import by_hand
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 

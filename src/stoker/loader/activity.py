@@ -15,6 +15,7 @@ from stoker.errors import LoaderError
 from stoker.spans import Clock, SystemClock
 
 IDLE = "idle"
+SAMPLER = "sampler"  # what says which samples come next is asked
 # Frames of a stuck thread that are shown: the call that hangs and what led to it.
 _SHOWN_FRAMES = 6
 
@@ -74,7 +75,7 @@ def standstill(busy: Sequence[Activity], watchdog_s: float) -> LoaderError:
         f"no batch came for {watchdog_s:g} s: {longest.describe()} has taken "
         f"{longest.lasted_s:.1f} s so far",
         looked_at=f"{len(busy)} threads at work; the longest hangs in\n{stack}".rstrip(),
-        run_next="look at that file or transform, or give a larger watchdog_s",
+        run_next="look at that file, transform or sampler, or give a larger watchdog_s",
     )
     error.add_note(longest.describe())
     return error

@@ -22,7 +22,7 @@ from torch.utils.data import IterableDataset
 from stoker.errors import LoaderError
 from stoker.loader.activity import Activity
 from stoker.loader.arguments import check_arguments, check_mode, gives_samples
-from stoker.loader.endings import end_with
+from stoker.loader.endings import when_gone
 from stoker.loader.engine import Engine, Fill
 from stoker.loader.gil import Verdict
 from stoker.loader.objects import ITEM, ObjectSlots
@@ -305,7 +305,7 @@ class _Threaded:
             watchdog_s=loader.timeout or _WATCHDOG_S,
             complete=_collated(loader.collate_fn, loader.pin_memory),
         )
-        end_with(self, self._engine.end)
+        when_gone(self, self._engine.end)
 
     def __iter__(self) -> _Threaded:
         return self

@@ -125,6 +125,14 @@ class CudaLane:
                 leaf.record_stream(stream)
         return placed
 
+    def pinned(self, size: int) -> Callable[[], Any]:
+        """So many bytes of pinned memory: each call gives a new uint8 array of NumPy over them.
+
+        Raises RuntimeError where they can't be had.
+        """
+        block = self._torch.empty(size, dtype=self._torch.uint8, pin_memory=True)
+        return block.numpy  # type: ignore[no-any-return]
+
     def _pinned(self, leaf: Any) -> Any:
         if not isinstance(leaf, self._torch.Tensor) or leaf.is_cuda:
             return leaf
@@ -136,6 +144,11 @@ class CudaLane:
         return leaf.to(self._device, non_blocking=True)
 
 
+def pinned_bytes(size: int) -> int:
+    """What so many bytes of pinned memory take: torch gives it by powers of two, and keeps it."""
+    return 1 << (size - 1).bit_length() if size else 0
+
+
 def bytes_beside(lane: DeviceLane, leaf_bytes: Sequence[int], ahead: int) -> dict[str, int]:
     """Bytes that a lane takes beside those of the batches on the host, by what they are for.
 
@@ -145,9 +158,7 @@ def bytes_beside(lane: DeviceLane, leaf_bytes: Sequence[int], ahead: int) -> dic
         return {}
     taken = {"on the device": ahead * sum(leaf_bytes)}
     if isinstance(lane, CudaLane):
-        # torch gives pinned memory by powers of two, and keeps it for the next batch.
-        staged = sum(1 << (size - 1).bit_length() for size in leaf_bytes if size)
-        taken["in pinned memory"] = _STAGED_BATCHES * staged
+        taken["in pinned memory"] = _STAGED_BATCHES * sum(map(pinned_bytes, leaf_bytes))
     return taken
 
 

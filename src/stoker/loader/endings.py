@@ -43,7 +43,7 @@ def check_process(begun_in: int) -> None:
         )
 
 
-def end_with(owner: object, end: Callable[[], None]) -> None:
+def when_gone(owner: object, end: Callable[[], None]) -> None:
     """Call `end` when `owner` is collected or Python ends, whatever is first.
 
     `end` must not refer to `owner` nor wait, and must bear being called twice and from any thread.

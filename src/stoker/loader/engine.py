@@ -2,8 +2,8 @@
 
 What it promises, and a difference is a bug. End: the last batch is delivered, then StopIteration.
 Failure: the batches before it are delivered, then it is raised, then StopIteration. Closing, also
-by forgetting the iterator: threads end after the sample they are at; a stuck one is named. In a
-forked child there are no threads: taking is an error at once, closing does nothing.
+by forgetting the iterator: threads end after the sample they are at; a stuck one is named, in the
+plan too. In a forked child there are no threads: taking is an error at once, closing does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from stoker.errors import LoaderError, StokerError
-from stoker.loader.activity import IDLE, Activity, standstill
+from stoker.loader.activity import IDLE, SAMPLER, Activity, standstill
 from stoker.loader.endings import LoadingThread, check_process
 from stoker.loader.order import Indices
 from stoker.loader.pace import Pace
@@ -30,9 +30,6 @@ Fill = Callable[[Indices, Fields, Activity], None]
 
 # Makes of a full batch what is delivered instead of its fields; in the thread that filled it up.
 Complete = Callable[[Fields], Any]
-
-# So long the end of an epoch waits for the lock.
-_PATIENCE_S = 1.0
 
 
 class Filled(NamedTuple):
@@ -57,7 +54,7 @@ class _Open:
         self.made: Any = None
 
     @classmethod
-    def failed(cls, error: Exception) -> _Open:
+    def failed(cls, error: BaseException) -> _Open:
         """A batch that could not be begun: its error comes in its place."""
         batch = cls(np.empty(0, np.int64), None)
         batch.error = error
@@ -114,7 +111,8 @@ class Engine:
         self._room = threading.Condition(self._lock)  # for the threads: something to fill
         self._ready = threading.Condition(self._lock)  # for the consumer: a batch is full
         self._batches: deque[_Open] = deque()  # in order of delivery
-        self._next: Indices | None = None  # planned, and without room so far
+        self._next: Indices | None = None  # planned, and not begun so far
+        self._is_asking = False  # a thread is asking the plan for it
         self._is_planned = False  # the plan has come to its end
         self._is_closed = False
         self._handed_back = False
@@ -170,14 +168,10 @@ class Engine:
         """Let the threads end after the sample that they are at, without waiting for that."""
         if self._is_forked:
             return  # the lock may be held by a thread that did not come along
-        self._is_closed = True  # seen by whoever has the lock
-        # A sampler of the script's own that hangs has it for ever.
-        if self._lock.acquire(timeout=_PATIENCE_S):
-            try:
-                self._room.notify_all()
-                self._ready.notify_all()
-            finally:
-                self._lock.release()
+        with self._lock:
+            self._is_closed = True
+            self._room.notify_all()
+            self._ready.notify_all()
 
     def close(self, wait_s: float = 2.0) -> None:
         """Stop the threads; waits for them for so long at most. A second call does nothing."""
@@ -245,7 +239,7 @@ class Engine:
 
     def _work(self, number: int) -> None:
         activity = self._activities[number] = Activity(self._clock)
-        while (found := self._chunk_of_work(number)) is not None:
+        while (found := self._chunk_of_work(number, activity)) is not None:
             batch, rows = found
             try:
                 self._fill(
@@ -276,47 +270,82 @@ class Engine:
                 error = _noted(raised, activity)
         self._finish(batch, rows, error)
 
-    def _chunk_of_work(self, number: int) -> tuple[_Open, slice] | None:
-        """The next rows to fill; waits for room. None: the thread is to end."""
+    def _chunk_of_work(self, number: int, activity: Activity) -> tuple[_Open, slice] | None:
+        """The next rows to fill; waits for room, and asks the plan. None: the thread is to end."""
+        while True:
+            with self._lock:
+                while True:
+                    if self._is_closed or number >= self._pace.threads:
+                        self._room.notify()  # it may have been woken in the place of another
+                        self._threads = [
+                            t for t in self._threads if t is not threading.current_thread()
+                        ]
+                        return None
+                    batch = self._open_batch()
+                    if batch is not None:
+                        start = batch.next_row
+                        batch.next_row = min(start + self._chunk, len(batch.samples))
+                        return batch, slice(start, batch.next_row)
+                    if self._is_planned:
+                        return None
+                    if self._may_ask:
+                        break
+                    began, lacks_room = self._clock.wall_ns(), not self._is_asking
+                    self._room.wait()
+                    if lacks_room:
+                        self.tally.blocked(self._clock.wall_ns() - began)
+                self._is_asking = True
+            self._ask_plan(activity)
+
+    @property
+    def _may_ask(self) -> bool:
+        """True where the plan is to be asked for a batch, by one thread at a time."""
+        is_wanted = self._next is None and len(self._batches) < self._pace.depth
+        return is_wanted and not self._is_asking
+
+    def _ask_plan(self, activity: Activity) -> None:
+        """Take the samples of the next batch. Without the lock: a sampler of the script's own may
+        hang, and the consumer could not even say so.
+        """
+        samples, failed = None, None
+        activity.enter(SAMPLER)
+        try:
+            samples = next(self._plan, None)
+        except BaseException as error:  # noqa: BLE001 - the consumer raises it
+            failed = _Open.failed(error)
+        activity.enter(IDLE)
         with self._lock:
-            while True:
-                if self._is_closed or number >= self._pace.threads:
-                    self._room.notify()  # it may have been woken in the place of another
-                    self._threads = [
-                        t for t in self._threads if t is not threading.current_thread()
-                    ]
-                    return None
-                batch = self._open_batch()
-                if batch is not None:
-                    start = batch.next_row
-                    batch.next_row = min(start + self._chunk, len(batch.samples))
-                    return batch, slice(start, batch.next_row)
-                if self._is_planned:
-                    return None
-                began = self._clock.wall_ns()
-                self._room.wait()
-                self.tally.blocked(self._clock.wall_ns() - began)
+            self._is_asking = False
+            self._next = samples
+            if samples is None:
+                self._end_plan(failed)
+            else:
+                self._room.notify()  # another may ask for the one behind it
+
+    def _end_plan(self, failed: _Open | None) -> None:
+        """No batch comes behind those that were begun, but that one."""
+        if failed is not None:
+            self._batches.append(failed)
+        self._is_planned = True
+        self._room.notify_all()
+        self._ready.notify()
 
     def _open_batch(self) -> _Open | None:
-        """A batch with rows that nobody has begun; None when there is no room for another."""
+        """A batch with rows that nobody has begun; None when there is none, or no room for it."""
         if self._batches and self._batches[-1].next_row < len(self._batches[-1].samples):
             return self._batches[-1]
-        if self._is_planned or len(self._batches) >= self._pace.depth:
+        samples = self._next
+        if samples is None or len(self._batches) >= self._pace.depth:
             return None
         try:
-            samples = self._next if self._next is not None else next(self._plan, None)
-            slot = None if samples is None else self._slots.acquire(len(samples))
-        except Exception as error:  # noqa: BLE001 - of a sampler, or no memory: the consumer's
-            self._batches.append(_Open.failed(error))
-            samples, slot = None, None
-        if samples is None:
-            self._is_planned = True
-            self._room.notify_all()
-            self._ready.notify()
+            slot = self._slots.acquire(len(samples))
+        except Exception as error:  # noqa: BLE001 - no memory: the consumer's
+            self._next = None
+            self._end_plan(_Open.failed(error))
             return None
-        self._next = samples if slot is None else None
         if slot is None:
             return None
+        self._next = None
         batch = _Open(samples, slot)
         self._batches.append(batch)
         if len(samples) > self._chunk:

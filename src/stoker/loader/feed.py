@@ -17,7 +17,7 @@ from typing import Any
 from stoker.errors import InputError
 from stoker.loader.activity import IDLE, Activity, standstill
 from stoker.loader.device import Lane, lane_to
-from stoker.loader.endings import LoadingThread, check_process, end_with
+from stoker.loader.endings import LoadingThread, check_process, when_gone
 from stoker.loader.tally import Tally
 from stoker.loader.whole import is_whole
 from stoker.spans import SystemClock
@@ -83,7 +83,7 @@ class FeedIterator:
         self._lane = lane
         self._channel = _Channel(depth, activity or Activity(), watchdog_s)
         self._thread = LoadingThread(_produce, "stoker-feed", batches, lane, self._channel)
-        end_with(self, self._channel.close)
+        when_gone(self, self._channel.close)
         self._thread.start()
 
     def __iter__(self) -> FeedIterator:

@@ -22,17 +22,19 @@ from stoker.loader.augmenting import Augment, augmented
 from stoker.loader.batch import presenter
 from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
-from stoker.loader.device import CudaLane, bytes_beside, lane_to
-from stoker.loader.endings import end_with
+from stoker.loader.device import CudaLane, bytes_beside, lane_to, pinned_bytes
+from stoker.loader.endings import when_gone
 from stoker.loader.engine import Engine, Room
 from stoker.loader.feed import FeedIterator
 from stoker.loader.filling import chunk_of, filler, pace_of
 from stoker.loader.folder import Folder
 from stoker.loader.jpeg import DECODERS, Decoder
 from stoker.loader.order import Mode, Share
+from stoker.loader.pinned import PinnedMemory
+from stoker.loader.place import Place, place_of
 from stoker.loader.plans import Known, Plan, of_sampler
 from stoker.loader.sending import Sending
-from stoker.loader.settings import check, check_gives, crop_of, place_of
+from stoker.loader.settings import check, check_gives, crop_of
 from stoker.loader.slots import Field
 from stoker.loader.stats import LoaderStats, Measured
 from stoker.loader.whole import is_whole
@@ -150,17 +152,16 @@ class Loader:
         self._reuse = reuse
         self._present = presenter(array)
         self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
-        one = {"on the host": slots.slot_bytes(self._layout, batch_size)}
+        block_bytes = slots.slot_bytes(self._layout, batch_size)
+        self._allocate: slots.Allocate = slots.host_memory
+        if isinstance(self._lane, CudaLane) and not workers:  # which have memory of their own
+            self._allocate = PinnedMemory(self._lane)
+            block_bytes = pinned_bytes(block_bytes)
+        one = {"on the host": block_bytes}
         parts = [field.sample_bytes * int(batch_size) for field in self._layout]
         beside = bytes_beside(self._lane, parts, _DEVICE_DEPTH)
         self._depth = slots.depth_within(memory_bytes, one, beside, wanted=_MOST_DEPTH)
-        self._epoch = 0
-        self._position = 0  # samples of this epoch that the loop was given, over all ranks
-        self._is_resumed = False
-        self._is_given = False  # the loop has all batches of the epoch, and may not ask for more
-        # Of the epoch that was begun last. Not the epoch itself: a loop that is left forgets it,
-        # and with it its threads go.
-        self._running: object = None
+        self._place = Place()
         self._measured: Measured | None = None
         # Kept over epochs: what was learnt, and memory that the kernel need not clear again.
         self._threads = threads
@@ -173,7 +174,7 @@ class Loader:
         mode = "sampler" if self._sampler is not None else self._mode
         return (
             f"stoker.Loader({self._source!r}, {len(self._contents.usable):,} samples of {fields}; "
-            f"{self._share.batch_size:,} a batch, {mode} order, epoch {self._epoch})"
+            f"{self._share.batch_size:,} a batch, {mode} order, epoch {self.epoch})"
         )
 
     def __len__(self) -> int:
@@ -188,14 +189,7 @@ class Loader:
 
     def _begun(self) -> _Epoch:
         """A pass. Who follows a Loader stands before `__iter__`; what is part of one calls this."""
-        if self._is_given and not self._is_resumed:
-            # A loop that counts, as some training libraries', leaves without the StopIteration.
-            self._epoch += 1
-        self._is_given = False
-        start = self._position if self._is_resumed else 0
-        self._is_resumed = False
-        self._position = start
-        return _Epoch(self, self._epoch, start)
+        return _Epoch(self, *self._place.begin())
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -212,7 +206,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that is running, or comes next."""
-        return self._epoch
+        return self._place.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next `iter()` be that epoch. A position from `load_state_dict` in it is kept.
@@ -222,11 +216,7 @@ class Loader:
         """
         check(is_whole(epoch, 0), "epoch", epoch, "a whole number, 0 or more")
         epoch = int(epoch)
-        self._is_given = False
-        if epoch != self._epoch:
-            self._epoch, self._position, self._is_resumed = epoch, 0, False
-            # The pass under way goes on uncounted, so that its end does not undo the choice.
-            self._running = None
+        self._place.choose(epoch)
         tell = getattr(self._sampler, "set_epoch", None)
         if tell is not None:
             tell(epoch)
@@ -239,8 +229,8 @@ class Loader:
         """
         return {
             "schema": STATE,
-            "epoch": self._epoch,
-            "position": self._position,
+            "epoch": self._place.epoch,
+            "position": self._place.position,
             "seed": self._seed,
             "order": "sampler" if self._sampler is not None else self._mode,
             "samples": len(self._contents.usable),
@@ -257,9 +247,7 @@ class Loader:
         if self._sampler is not None:
             # What only has a length may go on beyond it.
             most = len(self._sampler) if isinstance(self._sampler, Sequence) else None
-        self._epoch, self._position = place_of(state, self.state_dict(), most)
-        self._is_resumed, self._is_given = True, False
-        self._running = None  # a pass under way must not count on from there
+        self._place.load(*place_of(state, self.state_dict(), most))
 
     def stats(self) -> LoaderStats:
         """What the running epoch, or else the last one, was like so far. Zeros before the first."""
@@ -275,7 +263,7 @@ class Loader:
         labels = self._contents.labels
         if labels is None:
             return 1.0
-        batches = itertools.islice(self._plan(self._epoch, 0), _MIXING_BATCHES)
+        batches = itertools.islice(self._plan(self.epoch, 0), _MIXING_BATCHES)
         samples = np.concatenate([np.empty(0, np.int64), *batches])
         return order.mixing(labels, samples, self._share.batch_size)
 
@@ -293,9 +281,8 @@ class Loader:
         other._pace = pace_of(self._contents, other._threads, self._depth)
         other._augmenters = other._new_augmenters()
         other._lane = lane_to(self._device)
-        other._slots = other._measured = other._running = None
-        other._epoch, other._position = epoch, 0
-        other._is_resumed = other._is_given = False
+        other._slots = other._measured = None
+        other._place = Place(epoch)
         return other
 
     def _new_augmenters(self) -> Any:
@@ -318,7 +305,11 @@ class Loader:
         kept, self._slots = self._slots, None
         limit = self._depth + slots.LENT
         return kept or slots.Slots(
-            self._layout, self._share.batch_size, limit=limit, is_ring=self._reuse
+            self._layout,
+            self._share.batch_size,
+            limit=limit,
+            is_ring=self._reuse,
+            allocate=self._allocate,
         )
 
     def _plan(self, epoch: int, start: int) -> Plan:
@@ -356,7 +347,7 @@ class _Epoch:
             chunk=chunk_of(loader._contents),
             watchdog_s=loader._watchdog_s,
         )
-        end_with(self, engine.end)
+        when_gone(self, engine.end)
         self._engine = engine
         # Chains of `map` keep no batch that they have handed on; generators would.
         fields = map(operator.attrgetter("fields"), engine)
@@ -377,7 +368,7 @@ class _Epoch:
                 watchdog_s=loader._watchdog_s,
             )
             fed = self._batches.tally
-        loader._running = self._token = object()
+        self._mark = loader._place.follow()
         loader._measured = Measured(engine, fed, activity, loader._own_share, self._plan.total)
 
     def __iter__(self) -> _Epoch:
@@ -385,22 +376,18 @@ class _Epoch:
 
     def __next__(self) -> Any:
         loader = self._loader
-        is_running = loader._running is self._token
         try:
             batch = next(self._batches)
         except Exception as ended:
             self.close()
-            if is_running and isinstance(ended, StopIteration):
-                loader._running = None
-                loader._epoch, loader._position = self._epoch + 1, 0
-                loader._is_given = False
+            if isinstance(ended, StopIteration):
+                loader._place.ended(self._mark, self._epoch)
             raise
         self._given += loader._own_share.global_batch
         total = self._plan.total
         is_last = total is not None and self._given >= total
-        if is_running:
-            given = self._given if total is None else min(self._given, total)
-            loader._position, loader._is_given = self._start + given, is_last
+        given = self._given if total is None else min(self._given, total)
+        loader._place.given(self._mark, self._start + given, is_last=is_last)
         if is_last and self._give_back is not None:
             self._end_feed()  # a loop that counts does not ask for the end
         return batch

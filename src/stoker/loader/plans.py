@@ -21,7 +21,7 @@ class Plan(Protocol):
 
     @property
     def total(self) -> int | None:
-        """Samples that are given out, over all ranks; None where that is not known."""
+        """Samples that are given out, over all ranks; None where that is not known, or not yet."""
         ...
 
     def __iter__(self) -> Iterator[Indices]: ...
@@ -42,31 +42,44 @@ class Known(Iterator[Indices]):
 
 
 class _AsAsked(Iterator[Indices]):
-    """Batches of a sampler that may never end: its entries are taken when a batch is begun."""
+    """Batches of a sampler that may never end: its entries are taken when a batch is begun.
 
-    total = None
+    The first one raises InputError where the sampler ends before `start`.
+    """
 
     def __init__(self, entries: Iterator[int], share: Share, start: int) -> None:
-        self._entries = itertools.islice(entries, start, None)
+        self.total: int | None = None  # a batch that is not full is the last one
+        self._entries = entries
         self._share = share
-        self._is_whole_epoch = not start
+        self._start = start
+        self._given: int | None = None  # samples; None before the first batch
 
     def __next__(self) -> Indices:
+        if self._given is None:
+            self._leave_out()
+            self._given = 0
         size = self._share.batch_size
         batch = np.fromiter(itertools.islice(self._entries, size), np.int64)
         if not order.batch_count(len(batch), self._share):
-            if self._is_whole_epoch and len(batch):
+            if not self._start and not self._given and len(batch):
                 check_gives(len(batch), self._share)
             raise StopIteration
-        self._is_whole_epoch = False
+        self._given += len(batch)
+        if len(batch) < size:
+            self.total = self._given
         return batch
+
+    def _leave_out(self) -> None:
+        there = sum(1 for _ in itertools.islice(self._entries, self._start))
+        _check_reaches(there, self._start)
 
 
 def of_sampler(sampler: Iterable[Any], usable: Indices, share: Share, start: int) -> Plan:
     """The batches of a sampler, which gives this rank's samples; the first `start` are left out.
 
     So many entries as it has by its length are taken here and now: its random numbers may be the
-    caller's. Raises InputError for an entry that is no sample, and where there is no batch at all.
+    caller's. Raises InputError for an entry that is no sample, where there is no batch at all, and
+    where the sampler ends before `start`; of entries that are taken later, as they are taken.
     """
     entries = _samples(sampler, usable)
     length = len(sampler) if isinstance(sampler, Sized) else 0
@@ -75,7 +88,20 @@ def of_sampler(sampler: Iterable[Any], usable: Indices, share: Share, start: int
         return _AsAsked(itertools.chain(first.tolist(), entries), share, start)
     if len(first):
         check_gives(len(first), share)
+    _check_reaches(len(first), start)
     return Known(first[start:], share)
+
+
+def _check_reaches(there: int, start: int) -> None:
+    """Raises InputError for a state beyond the end of what the sampler gives in this epoch."""
+    if there < start:
+        raise InputError(
+            f"the state cannot have position={start}: the sampler gives {there} entries in this "
+            "epoch, and that many are left out",
+            looked_at="the sampler, gone through up to that position",
+            run_next="give load_state_dict a state of this sampler and data, or begin the epoch "
+            "anew, without it",
+        )
 
 
 def _samples(sampler: Iterable[Any], usable: Indices) -> Iterator[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from stoker.errors import InputError
@@ -10,9 +9,6 @@ from stoker.loader import order
 from stoker.loader.crops import Crop, RandomCrop
 from stoker.loader.order import Share
 from stoker.loader.whole import is_whole
-
-# What has to be the same for a position in the order to mean the same samples.
-_DECIDING = ("schema", "seed", "order", "samples", "generation")
 
 
 def check(
@@ -54,41 +50,3 @@ def check_gives(count: int, share: Share) -> None:
         looked_at=f"{why}, drop_last={share.drop_last}",
         run_next=way,
     )
-
-
-def place_of(state: Any, own: Mapping[str, Any], most: int | None) -> tuple[int, int]:
-    """Epoch and position of a state. `own`: the loader's; `most`: samples of an epoch, if known.
-
-    Raises InputError for a state of another loader, and for what is none.
-    """
-    if not isinstance(state, Mapping):
-        raise InputError(
-            f"a {type(state).__name__} is no state of a stoker.Loader",
-            looked_at=f"{state!r:.80}",
-            run_next="give load_state_dict what state_dict() gave",
-        )
-    missing = [key for key in own if key not in state]
-    if missing:
-        raise InputError(
-            f"the state has no {', '.join(missing)}",
-            looked_at=f"its keys: {', '.join(map(str, state)) or 'none'}",
-            run_next="give load_state_dict all that state_dict() gave",
-        )
-    differing = [
-        f"{key} {state[key]!r}, here {own[key]!r}" for key in _DECIDING if state[key] != own[key]
-    ]
-    if differing:
-        raise InputError(
-            f"the state is of another loader: {'; '.join(differing)}",
-            looked_at="the keys of the state that decide the order of samples",
-            run_next="make the loader as it was then, or begin the epoch anew",
-        )
-    epoch, position = state["epoch"], state["position"]
-    for key, value, limit in (("epoch", epoch, None), ("position", position, most)):
-        if not is_whole(value, 0) or (limit is not None and value > limit):
-            raise InputError(
-                f"the state cannot have {key}={value!r}",
-                looked_at=f"allowed: a whole number, 0 to {'any' if limit is None else limit}",
-                run_next="give load_state_dict what state_dict() gave, unchanged",
-            )
-    return int(epoch), int(position)

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,17 +20,16 @@ import stoker
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.probe import gap_reading, launch, reading, sandbox, trainer_lines
 from stoker.probe.command import Kind, as_typed, command_of, digest_of
-from stoker.probe.descendants import descendants, end_marked, end_tree, send
+from stoker.probe.descendants import descendants, end_tree, send
 from stoker.probe.held_back import held_back
 from stoker.probe.host import host_facts
-from stoker.probe.session import SESSION_VARIABLE, read_lines
+from stoker.probe.session import read_lines
 from stoker.probe.trials import TRY_SHARE
 from stoker.records.profile import End, Environment, Profile, Script
 
 _POLL_S = 0.2
 # A script told to stop still runs its `finally` blocks and exit hooks; then it is ended.
 _GRACE_S = 20.0
-_KILL_AFTER_S = 5.0
 # What a script leaves behind mostly goes by itself: resource trackers, workers that end.
 _LEAVE_S = 2.0
 # Time for a launcher to pass a signal on to what it has started.
@@ -102,12 +100,8 @@ def examine(
     """
     command = command_of(target.kind, target.argv)
     script = _script(target)
-    folder = Path(tempfile.mkdtemp(prefix="stoker-"))
-    try:
+    with launch.session_folder() as folder:
         return _Run(script, options, folder, on_progress).run(command)
-    finally:
-        sandbox.discard(folder)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Run:
@@ -140,16 +134,9 @@ class _Run:
         # Not ended before the report.
         with held_back((signal.SIGINT, signal.SIGTERM), self._note):
             child = self._start(prepared)
-            try:
+            # Also workers of a killed script, and what it has put into the background.
+            with launch.all_ended(child, self._folder, leave_s=_LEAVE_S):
                 code = self._follow(child)
-            except BaseException:
-                end_tree(child.pid)
-                child.wait()
-                raise
-            finally:
-                # Workers of a killed script, and what it has put into the background.
-                mark = str(self._folder)
-                end_marked(SESSION_VARIABLE, mark, leave_s=_LEAVE_S, after_s=_KILL_AFTER_S)
         self._look()
         return self._profile(code)
 
@@ -191,14 +178,14 @@ class _Run:
                         child.send_signal(self._signal)
                         passed_on = False
                 elif now - told > _GRACE_S:
-                    end_tree(child.pid, after_s=_KILL_AFTER_S)
+                    end_tree(child.pid, after_s=launch.KILL_AFTER_S)
                 elif now - told > _PASS_ON_S and not passed_on:
                     # A launcher may keep the signal to itself.
                     passed_on = True
                     send(descendants(child.pid), self._signal)
             elif self._ended_at is not None and now - self._ended_at > _GRACE_S:
                 self._notes.append(f"the script went on {_GRACE_S:.0f} s after the stop: ended")
-                end_tree(child.pid, after_s=_KILL_AFTER_S)
+                end_tree(child.pid, after_s=launch.KILL_AFTER_S)
 
     def _look(self) -> None:
         """Read what is new in the session and tell it."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from stoker import errors, lifetime
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.pack.build import Progress
 from stoker.pack.errand import Errand, Summary
-from stoker.probe import launch, sandbox
+from stoker.probe import launch
 from stoker.probe.captured import (
     BROKE,
     MOST_BATCHES,
@@ -35,13 +33,12 @@ from stoker.probe.captured import (
     REFUSED,
     Wanted,
 )
-from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.held_back import held_back
-from stoker.probe.session import SESSION_VARIABLE, read_lines
+from stoker.probe.session import read_lines
 from stoker.records.profile import Script
 
 _POLL_S = 0.2
-_LEAVE_S, _KILL_AFTER_S = 1.0, 5.0
+_LEAVE_S = 1.0
 
 
 def command_again(script: Script, given: str) -> list[str]:
@@ -96,13 +93,8 @@ def packed_there(
     this with its exit code, and not before all is cleaned up.
     """
     signals: list[int] = []
-    with held_back((signal.SIGTERM,), signals.append):
-        folder = Path(tempfile.mkdtemp(prefix="stoker-"))
-        try:
-            summary = _Run(folder, on_step, signals).run(script, command, wanted, errand)
-        finally:
-            sandbox.discard(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+    with held_back((signal.SIGTERM,), signals.append), launch.session_folder() as folder:
+        summary = _Run(folder, on_step, signals).run(script, command, wanted, errand)
     if signals:  # at the very end
         raise SystemExit(128 + signals[0])
     return summary
@@ -133,17 +125,9 @@ class _Run:
         child = launch.start(
             prepared, self._folder, options, cwd=script.cwd, stdin=subprocess.DEVNULL
         )
-        try:
+        # Ctrl-C: from a terminal the script has it, too, and keeps what is finished.
+        with launch.all_ended(child, self._folder, leave_s=_LEAVE_S, told=signal.SIGINT):
             code = self._follow(child)
-        except BaseException:
-            # Ctrl-C: from a terminal the script has it, too, and keeps what is finished.
-            child.send_signal(signal.SIGINT)
-            end_tree(child.pid, after_s=_KILL_AFTER_S)
-            child.wait()
-            raise
-        finally:
-            mark = str(self._folder)
-            end_marked(SESSION_VARIABLE, mark, leave_s=_LEAVE_S, after_s=_KILL_AFTER_S)
         self._look()
         summary = self._summary(code, script, wanted)
         notes = (f"{note}; what else the script writes is real" for note in prepared.notes)

@@ -7,20 +7,18 @@ control there is. Knows no torch: the hooks hand in what is needed. Standard lib
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stoker.probe.aside import Aside
-from stoker.probe.cgroup import Throttling
 from stoker.probe.choice import Choice
 from stoker.probe.companions import Companion
 from stoker.probe.epochs import EpochWatch
-from stoker.probe.gauges import Gauges, memory_of
-from stoker.probe.host import host_facts, throttling_now
+from stoker.probe.host import host_facts
 from stoker.probe.leaving import Leaving, StokerStop
 from stoker.probe.legs import Loop, Plan, Window, plan
+from stoker.probe.loop_record import LoopRecord
 from stoker.probe.planned_loop import PlannedLoop
 from stoker.probe.ranks import Ranks, group_of_process, meeting_place
 from stoker.probe.roles import Hooked, Rehearsal
@@ -64,9 +62,7 @@ class Conductor:
         self._window: Window | None = None
         self._window_began = 0.0
         self._steps = StepLog()
-        self._gauges: Gauges | None = None
-        self._throttled: Throttling | None = None
-        self._in_background = False
+        self._record = LoopRecord(session, hooked)
         self._stand_ins = StandIns(session, hooked, rest_s=_REST_SHARE * self._budget_s)
         self._sidelines = Sidelines(session, self._rehearsal)
         self._epochs = EpochWatch()
@@ -207,15 +203,7 @@ class Conductor:
         device = self._hooked.device()
         self._stand_ins.has_device = device is not None
         group = group_of_process()
-        self._session.write(
-            "training-loader",
-            **track.facts,
-            device=device,
-            rank=group.rank,
-            world=group.world,
-            versions=self._hooked.versions(),
-        )
-        self._throttled = throttling_now()
+        self._record.training_begins(track, group, device)
         self._loop = PlannedLoop(
             self._session,
             track,
@@ -305,8 +293,7 @@ class Conductor:
         self._steps.begin()
         if after is None or after.leg != window.leg:
             self._hooked.synchronize()
-            at, name = self._elapsed_s(), window.variant
-            self._session.write("leg", leg=window.leg, elapsed_s=at, variant=name)
+            self._record.leg_begins(window, self._elapsed_s())
         if after is not None and not {after.leg, window.leg} <= _REAL:
             self._epochs.disturbed()
         self._sidelines.is_spoilt = False
@@ -319,39 +306,19 @@ class Conductor:
             self._stand_ins.rest(self._iterator)
             with self._aside:
                 self._sidelines.begin_trial(window)
-        workers = self._hooked.worker_pids(self._iterator) if window.leg == "R" else None
-        if workers is not None and self._training is not None:
-            self._session.write("memory", **memory_of(workers), batches=self._training.fetched)
-        sampled = self._hooked.device() if window.leg == "P" else None
-        self._gauges = Gauges(
-            workers, samples_stack=window.leg == "P" and not self._in_background, device=sampled
-        )
+        self._record.window_begins(window, self._iterator, self._training)
         self._window_began = self._now()
 
     def _flush_window(self, *, is_complete: bool) -> None:
         window = self._window
         if window is None:
             return
-        gauges, self._gauges = self._gauges, None
-        cores = gauges.stop() if gauges is not None else {}
-        if gauges is not None and gauges.inside is not None:
-            self._session.write("inside", **gauges.inside)
+        self._record.window_ends()
         self._steps.measured.drained = self._sidelines.end_beside()
         if self._sidelines.is_spoilt:
             self._steps.begin()
             return
-        self._session.write(
-            "window",
-            leg=window.leg,
-            workers=window.workers,
-            variant=window.variant,
-            skip=window.skip,
-            complete=is_complete,
-            background=self._in_background,
-            per_step=self._per_step[-100:],
-            **self._steps.fields(),
-            **cores,
-        )
+        self._record.window_counts(window, self._steps, self._per_step, is_complete=is_complete)
 
     def _close_step(self, called: float) -> None:
         """The open step ends with this call of next()."""
@@ -360,8 +327,8 @@ class Conductor:
             return
         began = self._now()
         whole = self._steps.close(called, skip=window.skip)
-        if whole is not None and self._gauges is not None:
-            self._gauges.step(*whole)
+        if whole is not None:
+            self._record.step(*whole)
         self._steps.own_s += self._now() - began
         if self._steps.run in (window.skip, window.skip + window.steps):
             self._hooked.synchronize()  # steps are measured from rest to rest
@@ -388,10 +355,8 @@ class Conductor:
             raise
         returned = self._now()
         self._count(track, is_fetched=True)
-        self._in_background = threading.current_thread() is not threading.main_thread()
         boundary = self._epochs.batch(returned)
-        if boundary is not None:
-            self._session.write("boundary", **vars(boundary))
+        self._record.batch_comes(boundary)
         self._stand_ins.keep(batch)
         ended = self._now()
         self._steps.own_s += ended - returned
@@ -459,16 +424,10 @@ class Conductor:
 
     def _end(self, reason: str) -> None:
         if self._training is not None:
-            workers = self._hooked.worker_pids(self._iterator)
-            self._session.write("host", **host_facts(worker_pids=workers, before=self._throttled))
+            self._record.host(self._iterator)
         self._sidelines.close()
-        self._session.write(
-            "end",
-            reason=reason,
-            **self._epochs.fields(),
-            batches=self._last.batches if self._last is not None else 0,
-            elapsed_s=self._elapsed_s(),
-        )
+        batches = self._last.batches if self._last is not None else 0
+        self._record.end(reason, self._epochs, batches=batches, elapsed_s=self._elapsed_s())
         if self._ranks is not None:
             self._ranks.leave()
         # Last: where a thread asks for batches the main thread stops now, and all ends with it.

@@ -1,21 +1,30 @@
-"""How a script is started under the probe: its environment, and where its writes go."""
+"""How a script is started under the probe, and how all that it started is ended.
+
+Its environment, where its writes go, and the folder of its session.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import stoker
 from stoker.probe import sandbox
+from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.hooks.savers import trackers_off
 from stoker.probe.session import OPTIONS_FILE, ROOT_VARIABLE, SESSION_VARIABLE, TRY_VARIABLE
 
 # multiprocessing binds sockets of up to about 40 more characters below TMPDIR; the limit is 107.
 _LONGEST_TMPDIR = 64
+# So long what is told to end may take before it is killed.
+KILL_AFTER_S = 5.0
 
 
 class Launch(NamedTuple):
@@ -24,6 +33,17 @@ class Launch(NamedTuple):
     command: list[str]
     writes: str
     notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def session_folder() -> Iterator[Path]:
+    """A new folder for a session; it goes at the end, with what its sandbox has caught."""
+    folder = Path(tempfile.mkdtemp(prefix="stoker-"))
+    try:
+        yield folder
+    finally:
+        sandbox.discard(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def prepared(
@@ -64,6 +84,27 @@ def start(
     (folder / OPTIONS_FILE).write_text(json.dumps(written))
     found = environment(folder, launch.writes, tries=tries)
     return subprocess.Popen(launch.command, cwd=cwd, env=found, stdin=stdin, stdout=2)
+
+
+@contextmanager
+def all_ended(
+    child: subprocess.Popen[bytes], folder: Path, *, leave_s: float, told: int | None = None
+) -> Iterator[None]:
+    """Within it the child of the session in `folder` is followed to its end.
+
+    Where that breaks off the child is ended with all below it, after the signal `told`. What is
+    left behind at the end, whoever its parent is by then, has `leave_s` to go by itself.
+    """
+    try:
+        yield
+    except BaseException:
+        if told is not None:
+            child.send_signal(told)
+        end_tree(child.pid, after_s=KILL_AFTER_S)
+        child.wait()
+        raise
+    finally:
+        end_marked(SESSION_VARIABLE, str(folder), leave_s=leave_s, after_s=KILL_AFTER_S)
 
 
 def environment(folder: Path, writes: str, *, tries: bool = False) -> dict[str, str]:

@@ -180,18 +180,20 @@ class SideLoader:
             duty=duty,
             asked=workers if asked is None else asked,
         )
-        self._loader = self._twin(loader, starter, workers, start)
-        if verdicts is not None and workers >= 2 and hasattr(loader, "_verdict_with"):
-            # Found out once for all numbers: it takes some batches, and is to be the same for all.
-            verdict = verdicts.setdefault(id(loader), self._loader._verdict)
-            object.__setattr__(self._loader, "_verdict", verdict)
+        self._loader = self._twin(loader, starter, workers, start, verdicts)
         self._in_line = in_line
         self._order: Any = None  # the sampler, behind those that are drawn from it
         self._drawn: Drawn | None = None
         self._iterator: Any = None
 
     @staticmethod
-    def _twin(loader: Any, starter: WorkerStart, workers: int, start: int) -> Any:
+    def _twin(
+        loader: Any,
+        starter: WorkerStart,
+        workers: int,
+        start: int,
+        verdicts: dict[int, Any] | None,
+    ) -> Any:
         """A shallow copy with another worker count and samplers that do not end."""
         twin = copy.copy(loader)
         changes: dict[str, Any] = {
@@ -203,7 +205,11 @@ class SideLoader:
             "worker_init_fn": starter,
         }
         if hasattr(loader, "_verdict_with"):  # a stoker.DataLoader
-            changes["_verdict"] = loader._verdict_with(workers)
+            verdict = loader._verdict_with(workers)
+            if verdicts is not None and workers >= 2:
+                # Found out once for all numbers: it takes some batches, and is to be the same.
+                verdict = verdicts.setdefault(id(loader), verdict)
+            changes["_verdict"] = verdict
         if not workers:
             changes["_DataLoader__multiprocessing_context"] = None
         if loader._dataset_kind == 0:

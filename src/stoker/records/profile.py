@@ -375,3 +375,15 @@ class Profile(_Record, frozen=True, kw_only=True):
     def leg(self, code: LegCode) -> Leg | None:
         """The leg, or None when it was not run."""
         return self.legs.get(code)
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """Memory that a worker process of the run held of its own: with its copy of the data set,
+        where it was started anew. None where there was none, or it was not read.
+        """
+        loader, memory = self.loader, self.memory
+        if loader is None or memory is None or not loader.workers:
+            return None
+        if loader.start_method == THREADS:
+            return None
+        return round(memory.unique_bytes / loader.workers)

@@ -231,11 +231,10 @@ class LoaderCourse:
         # Workers of the script's own would not have heard of it before the next epoch.
         return self._own.workers == 0 and self._plan.settings.in_order
 
-    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings | None = None) -> None:
-        """The script gets this batch now. `settings`: of the loader that made it, where that is not
+    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings) -> None:
+        """The script gets this batch now. `settings`: of the loader that made it, which need not be
         the one of its way any more.
         """
-        settings = settings or self._supplies.settings(way)
         is_time, is_first = self._is_time_to_look(), self._given == 0
         self._given += 1
         self._is_loose = self._is_loose or not settings.in_order
@@ -288,13 +287,13 @@ class LoaderCourse:
         keeps = any(isinstance(layer, RamCache) and layer.is_keeping for layer in layers)
         return keeps and bool(self._certificate.differing)
 
-    def failed(self, error: BaseException, settings: Settings | None = None) -> bool:
+    def failed(self, error: BaseException, settings: Settings) -> bool:
         """The remedied loader raised: the batches in flight are made as the script makes them.
 
         Where batches come in any order it can't be told which are missing: the error stands.
         `settings` as in `gave`.
         """
-        if not (settings or self._plan.settings).in_order and self._has_given_remedied:
+        if not settings.in_order and self._has_given_remedied:
             return False
         kind = f"{type(error).__name__}: "
         last = (str(error).strip().splitlines() or [""])[-1]

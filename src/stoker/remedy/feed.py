@@ -40,7 +40,7 @@ class Course(Protocol):
         """The script asks for a batch; True when what is on its way has become another."""
         ...
 
-    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings | None = None) -> None:
+    def gave(self, way: Way, entry: Any, batch: Any, settings: Settings) -> None:
         """The script gets this batch now, of a loader with these settings."""
         ...
 
@@ -48,8 +48,8 @@ class Course(Protocol):
         """No batch is on its way: the next loader begins, or the epoch is over."""
         ...
 
-    def failed(self, error: BaseException, settings: Settings | None = None) -> bool:
-        """The remedied loader raised; True when the script's own takes over."""
+    def failed(self, error: BaseException, settings: Settings) -> bool:
+        """A remedied loader with these settings raised; True when the script's own takes over."""
         ...
 
 
@@ -120,9 +120,10 @@ class Feed(Iterator[Any]):
         return batch
 
     @property
-    def _settings(self) -> Settings | None:
+    def _settings(self) -> Settings:
         """Of the loader that is asked: its way may have another by now, while this one drains."""
-        return self._supply.settings if self._supply is not None else None
+        assert self._supply is not None, "it was begun"
+        return self._supply.settings
 
     @property
     def _is_displaced(self) -> bool:
@@ -216,13 +217,13 @@ class Aside:
         """The way stays what it is."""
         return False
 
-    def gave(self, _: Way, __: Any, ___: Any, ____: Any = None) -> None:
+    def gave(self, _: Way, __: Any, ___: Any, ____: Settings) -> None:
         """Nothing to do."""
 
     def left(self) -> None:
         """Its loader goes with it."""
 
-    def failed(self, _: BaseException, __: Any = None) -> bool:
+    def failed(self, _: BaseException, __: Settings) -> bool:
         """It is the script's own error."""
         return False
 

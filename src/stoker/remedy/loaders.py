@@ -195,7 +195,9 @@ class Loaders:
         name = _name_of(loader)
         if self._is_foreign(name):
             return None
-        subject = subject_of(loader, self._orders.batch_bytes)
+        subject = subject_of(
+            loader, self._orders.batch_bytes, seen_worker_bytes=self._orders.worker_bytes
+        )
         # Scripts that make their loader anew for each epoch have one account and one trial.
         size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
         kind = (name, size, subject.settings, _kinds_of(loader._index_sampler))

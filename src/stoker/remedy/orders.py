@@ -25,6 +25,7 @@ class Orders:
     edge_s: float = 0.0  # of that, what the boundaries of epochs add to the mean step
     dataset: str | None = None  # the class of the training data set; None: any that trains
     batch_bytes: int | None = None
+    worker_bytes: int | None = None  # memory that a worker of the script was seen to hold alone
     window_s: float = WINDOW_S  # of one stretch in which the remedies are tried
     checked_batches: int = 0  # compared with what the script's own loader gives
     script: str | None = None  # its absolute path; None for a module or launcher

@@ -30,10 +30,6 @@ class Supplies:
             self._made[way], self._pared = self._make(plan.settings), left_out
         return self._made[way]
 
-    def settings(self, way: Way) -> Settings:
-        """What the loader of a way is run with."""
-        return self._made[way].settings
-
     def change(self, plan: Plan, dropped: Request | None = None) -> None:
         """Other remedies from now on: all but `dropped`, or, before any was applied, what was
         planned anew.

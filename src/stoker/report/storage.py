@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich import box
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -24,9 +23,9 @@ from stoker.records.storage import (
 from stoker.report.canvas import Canvas, drawn
 from stoker.report.numbers import amount, percent, spread
 from stoker.report.plain import line
+from stoker.report.tables import bare_table, headed, pairs
 from stoker.stats import Spread
 
-_INDENT = 2
 _TESTS = {
     "list": "list a folder",
     "stat": "look up a file",
@@ -234,22 +233,17 @@ def _sections(view: StorageView, canvas: Canvas) -> Iterator[RenderableType]:
         )
         yield Text()
     if view.tests:
-        yield from _headed("One reader", _tests(view.tests))
+        yield from headed("One reader", [_tests(view.tests)])
     if view.readers:
-        yield from _headed(view.readers_heading, _readers(view.readers))
+        yield from headed(view.readers_heading, [_readers(view.readers)])
     if view.costs:
-        yield from _headed("One read costs", _pairs(view.costs))
+        yield from headed("One read costs", [pairs(view.costs)])
     if view.skipped:
-        yield from _headed("Left out", Group(*(Text(f"- {text}") for text in view.skipped)))
-
-
-def _headed(title: str, body: RenderableType) -> Iterator[RenderableType]:
-    yield Text(title, style="bold")
-    yield Padding(body, (0, 0, 1, _INDENT))
+        yield from headed("Left out", [Text(f"- {text}") for text in view.skipped])
 
 
 def _tests(rows: Sequence[TestRow]) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("access", no_wrap=True)
     table.add_column("cache", no_wrap=True)
     table.add_column("each", ratio=1)
@@ -261,7 +255,7 @@ def _tests(rows: Sequence[TestRow]) -> Table:
 
 
 def _readers(rows: Sequence[ReaderRow]) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("readers", no_wrap=True)
     table.add_column("first round")
     table.add_column("second round", ratio=1)
@@ -270,18 +264,3 @@ def _readers(rows: Sequence[ReaderRow]) -> Table:
     for row in rows:
         table.add_row(row.readers, *row.rounds, row.bytes_per_s, row.own_work)
     return table
-
-
-def _pairs(pairs: Sequence[tuple[str, str]]) -> Table:
-    table = _table(header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(ratio=1)
-    for label, text in pairs:
-        table.add_row(label, text)
-    return table
-
-
-def _table(*, header: bool = True) -> Table:
-    return Table(
-        box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,8 +17,7 @@ from stoker.records.diagnosis import Part
 from stoker.report.canvas import Canvas, drawn
 from stoker.report.plain import in_ascii
 from stoker.report.shape import FixCard, Ledger, Trials, View
-
-_INDENT = 2
+from stoker.report.tables import INDENT, bare_table, headed, pairs
 
 _TONES = {"good": "green", "finding": "red", "unsure": "yellow"}
 
@@ -71,36 +70,31 @@ def _sections(view: View, canvas: Canvas) -> Iterator[RenderableType]:
     yield Text()
     symptom = [Text(view.symptom), Text(view.symptom_sentence)]
     caution = Text(view.symptom_caution, style="dim")
-    yield from _headed("Symptom", [*(text for text in symptom if text), caution])
+    yield from headed("Symptom", [*(text for text in symptom if text), caution])
     yield _verdict(view, canvas)
     yield Text()
     yield from _ledger(view.ledger, view.step, canvas)
     if view.evidence:
-        yield from _headed("Evidence", [_evidence(view)])
-    yield from _headed("Host", [Text(view.host), *(Text(row) for row in view.host_remarks)])
+        yield from headed("Evidence", [_evidence(view)])
+    yield from headed("Host", [Text(view.host), *(Text(row) for row in view.host_remarks)])
     if view.stages:
-        yield from _headed("Stages of loading, per sample", [_stages(view)])
+        yield from headed("Stages of loading, per sample", [_stages(view)])
     if view.sample_remarks:
-        yield from _headed("Dearest samples", _samples(view))
+        yield from headed("Dearest samples", _samples(view))
     yield from _fixes(view)
     if view.trials is not None:
-        yield from _headed("Tried", _trials(view.trials))
+        yield from headed("Tried", _trials(view.trials))
     if view.ladder:
-        yield from _headed("Fixes together", [_ladder(view), *(Text(row) for row in view.together)])
+        yield from headed("Fixes together", [_ladder(view), *(Text(row) for row in view.together)])
     if view.donts:
-        yield from _headed("Don't", [_donts(view)])
+        yield from headed("Don't", [_donts(view)])
     if view.capacity:
-        yield from _headed("Capacity", _capacity(view))
+        yield from headed("Capacity", _capacity(view))
     if view.also:
-        yield from _headed("Also seen", [Text(view.also)])
+        yield from headed("Also seen", [Text(view.also)])
     if view.legs:
-        yield from _headed("Legs", [_legs(view)])
-    yield from _headed("How this was measured", [_pairs(view.facts)])
-
-
-def _headed(title: str, body: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    yield Text(title, style="bold")
-    yield Padding(Group(*body), (0, 0, 1, _INDENT))
+        yield from headed("Legs", [_legs(view)])
+    yield from headed("How this was measured", [pairs(view.facts)])
 
 
 def _verdict(view: View, canvas: Canvas) -> RenderableType:
@@ -116,7 +110,7 @@ def _verdict(view: View, canvas: Canvas) -> RenderableType:
 
 
 def _ledger(ledger: Ledger, step: tuple[str, ...], canvas: Canvas) -> Iterator[RenderableType]:
-    table = _table()
+    table = bare_table()
     table.add_column("")
     table.add_column("part", no_wrap=True)
     table.add_column("", ratio=1)
@@ -145,7 +139,7 @@ def _ledger(ledger: Ledger, step: tuple[str, ...], canvas: Canvas) -> Iterator[R
         table,
         *(Text(row, style="yellow") for row in ledger.remarks),
     ]
-    yield from _headed(ledger.heading, body)
+    yield from headed(ledger.heading, body)
 
 
 def _symbol(fill: _Fill, canvas: Canvas) -> str:
@@ -153,7 +147,7 @@ def _symbol(fill: _Fill, canvas: Canvas) -> str:
 
 
 def _bar(ledger: Ledger, canvas: Canvas) -> Text:
-    cells = canvas.width - _INDENT
+    cells = canvas.width - INDENT
     bar = Text(no_wrap=True)
     for row, length in zip(ledger.lines, _lengths(ledger, cells), strict=True):
         fill = _FILLS[row.part]
@@ -173,7 +167,7 @@ def _lengths(ledger: Ledger, cells: int) -> list[int]:
 
 
 def _evidence(view: View) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("claim", ratio=4)
     table.add_column("measured", ratio=3)
     table.add_column("compared with", ratio=3)
@@ -184,7 +178,7 @@ def _evidence(view: View) -> Table:
 
 
 def _stages(view: View) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("stage", ratio=1, overflow="fold")
     table.add_column("where")
     for title in ("wall", "cpu", "blocked", "queued", "calls"):
@@ -206,7 +200,7 @@ def _stages(view: View) -> Table:
 
 def _samples(view: View) -> Iterator[RenderableType]:
     if view.samples:
-        table = _table()
+        table = bare_table()
         table.add_column("sample")
         table.add_column("wall", justify="right", no_wrap=True)
         table.add_column("usual", justify="right", no_wrap=True)
@@ -221,11 +215,11 @@ def _samples(view: View) -> Iterator[RenderableType]:
 
 def _fixes(view: View) -> Iterator[RenderableType]:
     if view.no_fix:
-        yield from _headed("Fixes", [Text(view.no_fix)])
+        yield from headed("Fixes", [Text(view.no_fix)])
         return
     yield Text("Fixes, the best first", style="bold")
     for card in view.fixes:
-        yield Padding(_fix(card), (0, 0, 1, _INDENT))
+        yield Padding(_fix(card), (0, 0, 1, INDENT))
 
 
 def _fix(card: FixCard) -> RenderableType:
@@ -236,11 +230,11 @@ def _fix(card: FixCard) -> RenderableType:
     rows = [("how", card.how), ("costs", card.costs), ("effort", card.effort)]
     labels = ["needs", *[""] * len(card.preconditions)]
     rows.extend(zip(labels, card.preconditions, strict=False))
-    return Group(head, Padding(Group(*promises, _pairs(rows)), (0, 0, 0, 3)))
+    return Group(head, Padding(Group(*promises, pairs(rows)), (0, 0, 0, 3)))
 
 
 def _donts(view: View) -> Table:
-    table = _table(header=False)
+    table = bare_table(header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(ratio=1)
@@ -252,7 +246,7 @@ def _donts(view: View) -> Table:
 
 
 def _ladder(view: View) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("after", ratio=1)
     table.add_column("step", justify="right", no_wrap=True)
     table.add_column("gain in all", no_wrap=True)
@@ -266,7 +260,7 @@ def _capacity(view: View) -> list[RenderableType]:
     body: list[RenderableType] = [Text(view.capacity)]
     found = view.capacity_table
     if found.rows:
-        table = _table()
+        table = bare_table()
         table.add_column("for each accelerator", no_wrap=True)
         for title in found.columns:
             table.add_column(title, no_wrap=True)
@@ -278,7 +272,7 @@ def _capacity(view: View) -> list[RenderableType]:
 
 def _trials(trials: Trials) -> Iterator[RenderableType]:
     if trials.lines:
-        table = _table()
+        table = bare_table()
         table.add_column("in turn with the loop as it is", ratio=1, overflow="fold")
         table.add_column("step", justify="right", no_wrap=True)
         table.add_column("gain", no_wrap=True)
@@ -298,11 +292,11 @@ def _trials(trials: Trials) -> Iterator[RenderableType]:
     if trials.skipped:
         yield Text()
         yield Text("Not tried:", style="dim")
-        yield _pairs(trials.skipped)
+        yield pairs(trials.skipped)
 
 
 def _legs(view: View) -> Table:
-    table = _table()
+    table = bare_table()
     table.add_column("leg", no_wrap=True)
     table.add_column("the loop gets", ratio=1)
     table.add_column("period", no_wrap=True)
@@ -311,20 +305,3 @@ def _legs(view: View) -> Table:
     for row in view.legs:
         table.add_row(row.leg, row.gets, row.period, row.steps, row.windows)
     return table
-
-
-def _pairs(pairs: Sequence[tuple[str, str]]) -> Table:
-    """Labels with their texts; texts wrap below themselves."""
-    table = _table(header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(ratio=1)
-    for label, text in pairs:
-        if text:
-            table.add_row(label, text)
-    return table
-
-
-def _table(*, header: bool = True) -> Table:
-    return Table(
-        box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0)
-    )

@@ -19,10 +19,10 @@ from stoker.errors import NoLoopFound
 from stoker.probe import attach
 from stoker.records.codec import to_json
 from stoker.records.diagnosis import Diagnosis, FixCode, Part
-from stoker.records.profile import End, Profile
-from stoker.remedy.code import by_hand
+from stoker.records.profile import End, MemoryGrowth, Profile
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import Request
+from stoker.remedy.snippets import by_hand
 from tests.golden import diagnoses
 
 SOURCE = "loader = DataLoader(data, batch_size=8)\n"
@@ -110,6 +110,25 @@ def test_the_step_that_a_trial_begins_with_is_one_batch_without_the_starts_of_ep
     assert orders is not None
     assert (orders.baseline_s, orders.edge_s) == (0.175, 0.125)
     assert orders.inside_s == pytest.approx(0.05)
+
+
+def test_what_a_worker_was_seen_to_hold_is_told_where_the_run_had_some(script: Path) -> None:
+    diagnosis = diagnoses.serial_loader()
+    loader = diagnosis.profile.loader
+    assert loader is not None and not loader.workers
+    seen = MemoryGrowth(unique_bytes=6 * 10**9, bytes_per_batch=0.0, main_bytes=1, batches=9)
+
+    def told(**changes: Any) -> int | None:
+        facts = replace(loader, **changes)
+        profile = replace(diagnosis.profile, loader=facts, memory=seen)
+        given = written(replace(diagnosis, profile=profile), script)
+        orders = started("--apply", "workers=4", "--diagnosis", given, "train.py").orders
+        assert orders is not None
+        return orders.worker_bytes
+
+    assert told(workers=2, start_method="spawn") == 3 * 10**9
+    assert told(workers=2, start_method="threads") is None
+    assert told(workers=0) is None
 
 
 def test_a_healthy_run_is_started_as_it_is(

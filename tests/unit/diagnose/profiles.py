@@ -20,6 +20,7 @@ from stoker.records.profile import (
     LoaderFacts,
     Profile,
     Script,
+    StageTime,
 )
 from stoker.stats import Spread
 
@@ -40,6 +41,18 @@ def leg(code: LegCode, seconds: float, **changes: Any) -> Leg:
         "workers": 2,
     }
     return Leg(**(known | changes))
+
+
+def stage(name: str, seconds: float, **changes: Any) -> StageTime:
+    """A stage of the workers that computes for so long, once a sample."""
+    known: dict[str, Any] = {
+        "where": "worker",
+        "cpu_s": seconds,
+        "blocked_s": 0.0,
+        "runqueue_s": 0.0,
+        "calls": 1.0,
+    }
+    return StageTime(stage=name, wall_s=seconds, **(known | changes))
 
 
 def profile(

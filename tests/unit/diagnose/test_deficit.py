@@ -9,8 +9,8 @@ import pytest
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import Leg, LegCode, Profile, StageScaling, StageTime
-from tests.unit.diagnose.profiles import about, leg, profile
+from stoker.records.profile import Leg, LegCode, Profile, StageScaling
+from tests.unit.diagnose.profiles import about, leg, profile, stage
 
 
 def starved(workers: int = 2, **changes: Any) -> Profile:
@@ -95,23 +95,10 @@ def test_small_items_that_are_waited_for_or_handed_over_are_no_cost_per_item() -
     assert diagnose(handed).verdict.code is VerdictCode.HANDOFF_BOUND
 
 
-def stage(name: str, cpu_s: float, deterministic: bool | None) -> StageTime:
-    return StageTime(
-        stage=name,
-        where="worker",
-        wall_s=cpu_s,
-        cpu_s=cpu_s,
-        blocked_s=0.0,
-        runqueue_s=0.0,
-        calls=1.0,
-        deterministic=deterministic,
-    )
-
-
 @pytest.mark.parametrize(("locked_s", "is_told"), [(0.05, True), (0.011, False)])
 def test_the_stage_in_which_workers_meet_is_named(locked_s: float, is_told: bool) -> None:
-    alone = (stage("Store.read", 0.002, None), stage("decode (Pillow)", 0.010, None))
-    together = (stage("Store.read", locked_s, None), stage("decode (Pillow)", 0.022, None))
+    alone = (stage("Store.read", 0.002), stage("decode (Pillow)", 0.010))
+    together = (stage("Store.read", locked_s), stage("decode (Pillow)", 0.022))
     given = starved(
         cpu=0.3,
         scaling=(other(1, 0.1, 0.09),),
@@ -128,9 +115,9 @@ def test_a_draw_in_the_data_set_itself_is_apart_where_its_own_code_takes_little(
     own_s: float, kind: str | None
 ) -> None:
     stages = (
-        stage("Photos.load", 0.006, True),
-        stage("warp (Pillow)", 0.024, False),
-        stage("Photos.__getitem__", own_s, False),
+        stage("Photos.load", 0.006, deterministic=True),
+        stage("warp (Pillow)", 0.024, deterministic=False),
+        stage("Photos.__getitem__", own_s, deterministic=False),
     )
     given = with_loader(
         starved(stages=stages), random_share=0.8, random_op="Photos.__getitem__", sample_s=0.03

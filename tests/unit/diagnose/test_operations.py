@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
@@ -15,21 +13,9 @@ from stoker.records.profile import (
     CandidateTrial,
     Profile,
     SampleCost,
-    StageTime,
     StepInside,
 )
-from tests.unit.diagnose.profiles import about, case_of, profile
-
-
-def stage(name: str, seconds: float, **changes: Any) -> StageTime:
-    known: dict[str, Any] = {
-        "where": "worker",
-        "cpu_s": seconds,
-        "blocked_s": 0.0,
-        "runqueue_s": 0.0,
-        "calls": 1.0,
-    }
-    return StageTime(stage=name, wall_s=seconds, **(known | changes))
+from tests.unit.diagnose.profiles import about, case_of, profile, stage
 
 
 def decoding(

@@ -8,8 +8,8 @@ from stoker.diagnose.diagnosis import diagnose
 from stoker.diagnose.prescribe import prescribe
 from stoker.records.diagnosis import Diagnosis, FixCode
 from stoker.records.profile import EpochFacts, LegCode, Trial
-from stoker.remedy.code import by_hand
 from stoker.remedy.request import Request
+from stoker.remedy.snippets import by_hand
 from tests.golden import diagnoses
 from tests.unit.diagnose.profiles import about, leg, profile
 

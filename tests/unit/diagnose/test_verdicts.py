@@ -16,11 +16,10 @@ from stoker.records.profile import (
     MemoryGrowth,
     Profile,
     RankFacts,
-    StageTime,
     StepInside,
 )
 from stoker.stats import Spread
-from tests.unit.diagnose.profiles import about, leg, profile
+from tests.unit.diagnose.profiles import about, leg, profile, stage
 
 
 def serial() -> Profile:
@@ -357,18 +356,7 @@ def test_fewer_workers_that_are_faster_are_advised() -> None:
 
 
 def test_archives_opened_for_each_sample_are_kept_open() -> None:
-    stages = tuple(
-        StageTime(
-            stage=name,
-            where="worker",
-            wall_s=seconds,
-            cpu_s=seconds,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-        )
-        for name, seconds in (("open (zip)", 0.02), ("read (zip)", 0.005))
-    )
+    stages = (stage("open (zip)", 0.02), stage("read (zip)", 0.005))
     given = with_loader(starved(stages=stages), read_amplification=70.0)
     assert first_fix(given) in {FixCode.REOPEN_HANDLE, FixCode.ACCESS_PATTERN}
     assert FixCode.REOPEN_HANDLE in {fix.code for fix in diagnose(given).fixes}

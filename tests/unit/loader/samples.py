@@ -1,8 +1,9 @@
-"""Samples for tests of worker processes, and the processes that there are."""
+"""Samples for tests of workers, threads or processes, and the processes that there are."""
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections import namedtuple
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -28,6 +29,30 @@ class Alike:
         image = torch.arange(24, dtype=torch.uint8).view(2, 3, 4) + index
         parts = Pair(np.full(3, index, np.float32), [index, index / 3])
         return {"image": image, "parts": parts, "odd": bool(index % 2), "scalar": np.int16(index)}
+
+
+class Squares:
+    """Pictures and labels, and who made them."""
+
+    def __init__(self, count: int = 20) -> None:
+        self.count = count
+        self.makers: set[str] = set()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        self.makers.add(threading.current_thread().name)
+        return torch.full((2, 2), float(index)), index * index
+
+
+def same(one: Any, other: Any) -> bool:
+    """True for batches of equal tensors."""
+    return all(
+        torch.equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
 
 
 def children() -> list[int]:

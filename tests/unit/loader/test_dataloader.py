@@ -16,31 +16,9 @@ import stoker
 from stoker.errors import InputError, LoaderError
 from stoker.loader import dataloader
 from stoker.loader.gil import Verdict
+from tests.unit.loader.samples import Squares, same
 
 PATIENCE_S = 5.0
-
-
-class Squares:
-    """Pictures and labels, and who made them."""
-
-    def __init__(self, count: int = 20) -> None:
-        self.count = count
-        self.makers: set[str] = set()
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        self.makers.add(threading.current_thread().name)
-        return torch.full((2, 2), float(index)), index * index
-
-
-def same(one: Any, other: Any) -> bool:
-    return all(
-        torch.equal(a, b)
-        for x, y in zip(one, other, strict=True)
-        for a, b in zip(x, y, strict=True)
-    )
 
 
 @pytest.mark.parametrize(

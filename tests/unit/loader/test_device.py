@@ -66,6 +66,7 @@ class Standin:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.events: list[Event] = []
+        self.is_short = False  # of memory that could be pinned
         self.Tensor = Tensor
         self.device = lambda name: name
         model = SimpleNamespace(name="model", wait_event=lambda e: self.log.append("model waits"))
@@ -75,6 +76,16 @@ class Standin:
             Event=self._event,
             current_stream=lambda _: model,
         )
+
+    uint8 = "uint8"
+
+    def empty(self, size: int, *, dtype: str, pin_memory: bool) -> Any:
+        assert dtype == "uint8" and pin_memory
+        self.log.append(("pinned", size))
+        if self.is_short:
+            raise RuntimeError("no more")
+        block = bytearray(size)
+        return SimpleNamespace(numpy=lambda: np.frombuffer(block, np.uint8))
 
     def _event(self) -> Event:
         self.events.append(Event(self.log))
@@ -179,12 +190,51 @@ def cuda_pack(tmp_path: Path, torch: Standin, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_budget_of_a_loader_covers_them(cuda_pack: Path) -> None:
-    # A batch: 1,200 and 32 bytes. Three of them on the host, each field in whole lines of 64 bytes;
-    # two on the device; two staged, in 2,048 and 32 bytes.
-    least = 3 * (1216 + 64) + 2 * 1232 + 2 * 2080
+    # A batch: 1,200 and 32 bytes. Three of them on the host, in whole lines of 64 bytes 1,280 and
+    # pinned 2,048; two on the device; two staged, in 2,048 and 32 bytes.
+    least = 3 * 2048 + 2 * 1232 + 2 * 2080
     stoker.Loader(cuda_pack, 4, device="cuda", memory_bytes=least)
     with pytest.raises(InputError, match=rf"(?s)too little.*pinned memory.*memory_bytes={least} "):
         stoker.Loader(cuda_pack, 4, device="cuda", memory_bytes=least - 1)
+
+
+def test_batches_for_a_cuda_device_are_filled_in_pinned_memory(
+    cuda_pack: Path, torch: Standin
+) -> None:
+    slots: Any = stoker.Loader(cuda_pack, 4, device="cuda")._take_slots()
+    slot = slots.acquire(4)
+    assert torch.log == [("pinned", 1280)]
+    slot.fields["image"][:] = 7
+    lent = slots.lend(slot, 4)
+    assert lent["image"].sum() == 7 * lent["image"].size  # the same block
+    del lent, slot
+    assert slots.acquire(4) is not None
+    assert torch.log == [("pinned", 1280)], "it came back"
+
+
+def test_where_no_memory_can_be_pinned_batches_are_staged_and_it_is_said_once(
+    cuda_pack: Path, torch: Standin, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch.is_short = True
+    slots: Any = stoker.Loader(cuda_pack, 4, device="cuda")._take_slots()
+    for _ in range(3):
+        assert slots.acquire(4).fields["image"].shape == (4, 10, 10, 3)
+    assert torch.log == [("pinned", 1280)]
+    (told,) = caplog.records
+    assert "batches are staged" in told.getMessage() and "no more" in told.getMessage()
+
+
+def test_worker_processes_that_augment_give_batches_from_memory_of_their_own(
+    cuda_pack: Path, torch: Standin
+) -> None:
+    made = stoker.Loader(cuda_pack, 4, device="cuda", augment=augmented_nowhere, workers=1)
+    slots: Any = made._take_slots()
+    slots.acquire(4)
+    assert torch.log == []
+
+
+def augmented_nowhere(batch: Any, *, seed: int, epoch: int) -> Any:
+    raise AssertionError("no batch is made")
 
 
 def test_arrays_of_numpy_are_refused_where_batches_go_to_a_cuda_device(cuda_pack: Path) -> None:

@@ -215,6 +215,62 @@ def test_a_stuck_sample_is_named_with_the_line_that_it_hangs_in(make: Make) -> N
     assert "hang_here" in str(stuck.value)
 
 
+def test_a_plan_that_hangs_is_named_and_holds_neither_the_loop_nor_the_end() -> None:
+    goes_on = threading.Event()
+
+    def hanging() -> Iterator[Indices]:
+        yield np.arange(4)
+        goes_on.wait(PATIENCE_S)
+        yield np.arange(4, 8)
+
+    engine = Engine(
+        hanging(),
+        copy_index,
+        Slots(LAYOUT, 4, limit=4),
+        pace=Pace(Limits(2, 2, 3, 3)),
+        chunk=2,
+        watchdog_s=0.05,
+    )
+    assert next(engine).samples.tolist() == [0, 1, 2, 3]
+    assert not engine.is_at_rest
+    with pytest.raises(LoaderError, match=r"for 0\.05 s: stage 'sampler' has taken") as stuck:
+        next(engine)
+    assert "goes_on.wait" in stuck.value.looked_at
+    with pytest.raises(StopIteration):
+        next(engine)
+    goes_on.set()
+    engine.close()
+    assert engine.hand_back() is not None
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_plan_is_asked_by_one_thread_at_a_time_and_no_more_than_there_is_room_for(
+    threads: int,
+) -> None:
+    asked, is_busy = [0], threading.Lock()
+
+    def counted() -> Iterator[Indices]:
+        for start in range(0, 400, 4):
+            assert is_busy.acquire(blocking=False)
+            asked[0] += 1
+            is_busy.release()
+            yield np.arange(start, start + 4)
+
+    engine = Engine(
+        counted(),
+        copy_index,
+        Slots(LAYOUT, 4, limit=3 + LENT),
+        pace=Pace(Limits(threads, threads, 3, 3)),
+        chunk=2,
+        watchdog_s=PATIENCE_S,
+    )
+    for number in range(100):
+        assert next(engine).samples.tolist() == list(range(4 * number, 4 * number + 4))
+        assert asked[0] <= number + 4
+    assert taken(engine) == []
+    engine.close()
+
+
 def test_slow_progress_is_not_taken_for_a_standstill(make: Make) -> None:
     step = threading.Semaphore(0)
 

@@ -14,27 +14,7 @@ import torch
 import stoker
 from stoker.loader import dataloader
 from stoker.loader.gil import Verdict
-
-
-class Squares:
-    """Pictures and labels."""
-
-    def __init__(self, count: int = 20) -> None:
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return torch.full((2, 2), float(index)), index * index
-
-
-def same(one: Any, other: Any) -> bool:
-    return all(
-        torch.equal(a, b)
-        for x, y in zip(one, other, strict=True)
-        for a, b in zip(x, y, strict=True)
-    )
+from tests.unit.loader.samples import Squares, same
 
 
 @pytest.fixture(autouse=True)

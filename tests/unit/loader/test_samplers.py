@@ -124,6 +124,40 @@ def test_what_was_given_is_counted_to_the_end_of_a_sampler_without_a_length(pack
     assert loader.stats().samples == 10
 
 
+class WithLength(NoLength):
+    """That may go on beyond it, for all one knows before."""
+
+    def __len__(self) -> int:
+        return 10
+
+
+@pytest.mark.parametrize("sampler", [NoLength(), WithLength()])
+def test_a_state_at_the_end_of_a_sampler_is_followed_by_the_next_epoch(
+    pack: Pack, sampler: Any
+) -> None:
+    loader = numpy_loader(pack, 4, sampler=sampler)
+    running = iter(loader)
+    taken = [next(running).index.tolist() for _ in range(3)]  # and is not asked for the end
+    assert taken[2] == [8, 9]
+    state = loader.state_dict()
+    assert state["position"] == 10
+    running.close()
+    again = numpy_loader(pack, 4, sampler=sampler)
+    again.load_state_dict(state)
+    assert indices(again) == []
+    assert again.epoch == 1 and indices(again) == list(range(10))
+
+
+@pytest.mark.parametrize("sampler", [NoLength(), WithLength()])
+def test_a_state_beyond_the_end_of_a_sampler_is_refused(pack: Pack, sampler: Any) -> None:
+    loader = numpy_loader(pack, 4, sampler=sampler)
+    loader.load_state_dict(loader.state_dict() | {"position": 12})
+    with pytest.raises(InputError, match=r"position=12: the sampler gives 10 entries") as refused:
+        indices(loader)
+    assert "without it" in refused.value.run_next
+    assert indices(loader) == list(range(10)), "which is the epoch, begun anew"
+
+
 def test_a_sampler_over_another_packs_data_set_is_refused(pack: Pack, tmp_path: Path) -> None:
     other = write_arrays(tmp_path / "other", {"image": pictures()[:20]})
     sampler = torch.utils.data.SequentialSampler(PackDataset(other))

@@ -200,8 +200,8 @@ def test_a_termination_waits_for_all_to_be_cleaned_up(
         terminated()
         cleaned.append(str(folder))
 
-    monkeypatch.setattr(capture, "end_marked", terminated)
-    monkeypatch.setattr(capture.sandbox, "discard", discarded)
+    monkeypatch.setattr(launch, "end_marked", terminated)
+    monkeypatch.setattr(launch.sandbox, "discard", discarded)
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it was not held back"))
     try:

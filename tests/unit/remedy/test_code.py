@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stoker.remedy import workers
-from stoker.remedy.code import by_hand, change_of
+from stoker.remedy.code import change_of
 from stoker.remedy.request import parse
+from stoker.remedy.snippets import by_hand
 
 
 def change(tmp_path: Path, source: str, remedies: str) -> str:

@@ -14,10 +14,10 @@ from stoker.remedy.ledger import LoaderAccount
 from stoker.remedy.orders import Orders
 from stoker.remedy.proof import Proof
 from stoker.remedy.request import parse
-from stoker.remedy.settings import Subject
 from stoker.remedy.steps import Cycles, Steps
 from stoker.remedy.supply import settings_of
 from stoker.remedy.trial import Way
+from tests.unit.remedy.subjects import subject_of
 
 torch = pytest.importorskip("torch")
 
@@ -30,18 +30,7 @@ def course(
     loader = torch.utils.data.DataLoader(data, num_workers=workers)
     requests = parse(remedies)
     orders = orders or Orders(requests=requests)
-    subject = Subject(
-        settings=settings_of(loader),
-        dataset=data,
-        is_iterable=False,
-        cores=4.0,
-        shm_free_bytes=None,
-        memory_available_bytes=None,
-        worker_bytes=1,
-        batch_bytes=None,
-        has_device=False,
-    )
-    made = plan(subject, requests)
+    made = plan(subject_of(settings_of(loader), data), requests)
     return LoaderCourse(
         loader,
         made,
@@ -57,18 +46,26 @@ def course(
     )
 
 
+def gave(made: LoaderCourse, way: Way, entry: Any = None) -> None:
+    """A batch of the loader that is the way's now."""
+    made.gave(way, entry, None, made.supply(way).settings)
+
+
+def failed(made: LoaderCourse, told: str) -> bool:
+    """The remedied loader raised."""
+    return made.failed(RuntimeError(told), made.supply(Way.REMEDIED).settings)
+
+
 @pytest.mark.parametrize("is_given", [True, False])
 def test_unordered_batches_are_not_made_again_once_one_was_given(is_given: bool) -> None:
     made = course("workers=3,unordered", workers=2)
     if is_given:  # in the middle of an epoch, as a trial begins
-        made.gave(Way.REMEDIED, [0], None)
-    assert made.failed(RuntimeError("a worker died")) is not is_given
+        gave(made, Way.REMEDIED, [0])
+    assert failed(made, "a worker died") is not is_given
 
 
 def test_the_kind_of_an_error_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert course("overlap=2", workers=0).failed(
-        RuntimeError("Traceback:\nRuntimeError: no handle")
-    )
+    assert failed(course("overlap=2", workers=0), "Traceback:\nRuntimeError: no handle")
     assert capsys.readouterr().out.endswith(" again: RuntimeError: no handle\n")
 
 
@@ -141,7 +138,7 @@ def test_what_an_epoch_or_a_change_of_way_cuts_is_no_whole_cycle(epoch: int) -> 
             way = ways[place * 2 // epoch] if epoch == 30 else Way.OWN
             if way is before:
                 made.stepped(way, 9.0 if number % 4 == 0 else 1.0)
-            made.gave(way, None, None)
+            gave(made, way)
             before = way
             number += 1
             made._steps.count += number % 4 == 0
@@ -154,11 +151,11 @@ def test_what_an_epoch_or_a_change_of_way_cuts_is_no_whole_cycle(epoch: int) -> 
 def test_a_loader_that_is_found_to_train_counts_its_first_cycle_whole() -> None:
     made = course("overlap=2", workers=0, trains=False)
     made._steps.count = 1
-    made.gave(Way.OWN, None, None)
+    gave(made, Way.OWN)
     for seconds in (1.0, 1.0):
         made.asked()
         made.stepped(Way.OWN, seconds)
-        made.gave(Way.OWN, None, None)
+        gave(made, Way.OWN)
     made._steps.count += 1
     made.asked()
     made.stepped(Way.OWN, 4.0)
@@ -186,7 +183,7 @@ def test_what_arrives_behind_a_roll_back_keeps_nothing() -> None:
     made = course("workers=3", workers=2)
     while made.proof.way is Way.OWN:
         made.stepped(Way.OWN, 1.0)
-    assert made.failed(RuntimeError("no handle"))
+    assert failed(made, "no handle")
     for _ in range(200):
         made.stepped(Way.REMEDIED, 0.1)
     assert made._account.kept is False

@@ -20,11 +20,12 @@ from stoker.remedy.delivery import Deliveries
 from stoker.remedy.feed import Aside, Feed
 from stoker.remedy.indices import Indices, Tap
 from stoker.remedy.request import parse
-from stoker.remedy.settings import Settings, Subject
+from stoker.remedy.settings import Settings
 from stoker.remedy.staging import Fed
 from stoker.remedy.supply import Supply
 from stoker.remedy.trial import Way
 from tests.unit.loader import test_device as device_stand_ins
+from tests.unit.remedy.subjects import subject_of
 
 torch = pytest.importorskip("torch")
 
@@ -225,20 +226,8 @@ class Taken(Iterator[Any]):
 def test_overlap_and_pinned_async_take_batches_through_feed(
     remedies: str, workers: int, is_fed: bool, copies: bool
 ) -> None:
-    settings = plan(
-        Subject(
-            settings=Settings(workers=workers),
-            dataset=[0] * 8,
-            is_iterable=False,
-            cores=4.0,
-            shm_free_bytes=None,
-            memory_available_bytes=None,
-            worker_bytes=1,
-            batch_bytes=None,
-            has_device=True,
-        ),
-        parse(remedies),
-    ).settings
+    subject = subject_of(Settings(workers=workers), [0] * 8, has_device=True)
+    settings = plan(subject, parse(remedies)).settings
     assert (settings.is_fed, settings.delivers_early) == (is_fed, copies)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from stoker.remedy.apply import plan
 from stoker.remedy.private_random import own_generators
 from stoker.remedy.request import parse
 from stoker.remedy.settings import Settings, Subject
+from tests.unit.remedy.subjects import subject_of
 
 
 class Numbers:
@@ -30,18 +30,15 @@ class Numbers:
 
 
 def subject(workers: int = 0, **changes: Any) -> Subject:
-    plain = Subject(
-        settings=Settings(workers=workers, prefetch_factor=2 if workers else None),
-        dataset=Numbers(),
-        is_iterable=False,
-        cores=4.0,
-        shm_free_bytes=10**9,
-        memory_available_bytes=10**10,
-        worker_bytes=10**8,
-        batch_bytes=10**6,
-        has_device=False,
-    )
-    return replace(plain, **changes)
+    known: dict[str, Any] = {
+        "settings": Settings(workers=workers, prefetch_factor=2 if workers else None),
+        "dataset": Numbers(),
+        "shm_free_bytes": 10**9,
+        "memory_available_bytes": 10**10,
+        "worker_bytes": 10**8,
+        "batch_bytes": 10**6,
+    }
+    return subject_of(**known | changes)
 
 
 def refusal(text: str, of: Subject) -> str:

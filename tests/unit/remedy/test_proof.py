@@ -6,8 +6,9 @@ from stoker.remedy.apply import plan
 from stoker.remedy.orders import Orders
 from stoker.remedy.proof import Doubted, Dropped, Kept, Proof, Useless, Verdict, Watch
 from stoker.remedy.request import Request, parse
-from stoker.remedy.settings import Settings, Subject
+from stoker.remedy.settings import Settings
 from stoker.remedy.trial import Trial, Way
+from tests.unit.remedy.subjects import subject_of
 
 THREADS, QUEUE = Request("native-threads", 1), Request("prefetch-depth", 8)
 
@@ -80,20 +81,9 @@ def test_weights_that_are_saved_now_and_then_raise_no_doubt() -> None:
 
 
 def proof_of(remedies: str, *, own: Settings, baseline_s: float, edge_s: float) -> Proof:
-    subject = Subject(
-        settings=own,
-        dataset=[0] * 8,
-        is_iterable=False,
-        cores=4.0,
-        shm_free_bytes=None,
-        memory_available_bytes=None,
-        worker_bytes=1,
-        batch_bytes=None,
-        has_device=False,
-    )
     requests = parse(remedies)
     orders = Orders(requests=requests, baseline_s=baseline_s, edge_s=edge_s)
-    return Proof.of(plan(subject, requests), orders, samples=8, batches=2)
+    return Proof.of(plan(subject_of(own, [0] * 8), requests), orders, samples=8, batches=2)
 
 
 def test_the_boundaries_of_epochs_are_no_part_of_the_step_that_a_trial_begins_with() -> None:

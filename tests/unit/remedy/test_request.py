@@ -81,6 +81,7 @@ def test_orders_arrive_as_they_were_given() -> None:
         baseline_s=0.1,
         dataset="__main__.Photos",
         batch_bytes=1000,
+        worker_bytes=2000,
         json="/a/report.json",
     )
     assert Orders.from_environment(orders.to_environment()) == orders

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,16 +18,17 @@ from stoker.remedy.apply import Plan, plan
 from stoker.remedy.cache_ram import RamCache
 from stoker.remedy.course import LoaderCourse
 from stoker.remedy.delivery import Deliveries
-from stoker.remedy.feed import Course, Feed
+from stoker.remedy.feed import Feed
 from stoker.remedy.indices import Indices
 from stoker.remedy.ledger import LoaderAccount
 from stoker.remedy.orders import Orders
 from stoker.remedy.proof import Proof
 from stoker.remedy.request import parse
-from stoker.remedy.settings import Settings, Subject
+from stoker.remedy.settings import Settings
 from stoker.remedy.steps import Steps
 from stoker.remedy.supply import settings_of
 from stoker.remedy.trial import Way
+from tests.unit.remedy.subjects import subject_of
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy.random")  # imported meanwhile, it would look like random numbers drawn
@@ -78,17 +79,7 @@ class Training:
         self.account = LoaderAccount("Photos")
         requests = parse(remedies)
         orders = Orders(requests=requests, window_s=0.1)
-        subject = Subject(
-            settings=settings_of(self.loader),
-            dataset=self.loader.dataset,
-            is_iterable=False,
-            cores=4.0,
-            shm_free_bytes=None,
-            memory_available_bytes=None,
-            worker_bytes=1,
-            batch_bytes=None,
-            has_device=False,
-        )
+        subject = subject_of(settings_of(self.loader), self.loader.dataset)
         self.plan = plan(subject, requests)
         self.course = LoaderCourse(
             self.loader,
@@ -133,7 +124,8 @@ def test_a_cache_that_is_rolled_back_gives_its_memory_back() -> None:
     fd = training.cache._store._fd
     assert training.cache.held()
     before = os.fstat(fd).st_blocks
-    assert training.course.failed(RuntimeError("no handle"))
+    settings = training.course.supply(Way.REMEDIED).settings
+    assert training.course.failed(RuntimeError("no handle"), settings)
     training.train(1)
     assert training.cache._store.used == 0
     assert os.fstat(fd).st_blocks < before / 4
@@ -170,19 +162,24 @@ class Named:
                 return
 
 
-def test_a_way_that_is_taken_back_before_it_has_begun_ends_no_epoch() -> None:
-    supplies = {Way.OWN: Named("own"), Way.REMEDIED: Named("remedied")}
-    course = SimpleNamespace(
-        way=Way.OWN,
-        supply=lambda way: supplies[way],
+def courses(way: Way, supply: Any) -> Any:
+    """A course that only says which loader comes next."""
+    return SimpleNamespace(
+        way=way,
+        supply=supply,
         started=lambda *_: None,
         stepped=lambda *_: None,
         asked=lambda: False,
         gave=lambda *_: None,
         left=lambda: None,
-        failed=lambda _: False,
+        failed=lambda *_: False,
     )
-    feed = Feed(cast("Course", course), Indices(iter(range(6))), 6, base=None, waits=True)
+
+
+def test_a_way_that_is_taken_back_before_it_has_begun_ends_no_epoch() -> None:
+    supplies = {Way.OWN: Named("own"), Way.REMEDIED: Named("remedied")}
+    course = courses(Way.OWN, supplies.__getitem__)
+    feed = Feed(course, Indices(iter(range(6))), 6, base=None, waits=True)
     assert next(feed) == ("own", 0)
     course.way = Way.REMEDIED
     assert next(feed) == ("own", 1)  # was asked for under the own way
@@ -192,17 +189,8 @@ def test_a_way_that_is_taken_back_before_it_has_begun_ends_no_epoch() -> None:
 
 def test_a_loader_that_is_replaced_under_its_way_gives_no_more_batches() -> None:
     first, second = Named("all"), Named("pared")
-    course = SimpleNamespace(
-        way=Way.REMEDIED,
-        supply=lambda _: first,
-        started=lambda *_: None,
-        stepped=lambda *_: None,
-        asked=lambda: False,
-        gave=lambda *_: None,
-        left=lambda: None,
-        failed=lambda _: False,
-    )
-    feed = Feed(cast("Course", course), Indices(iter(range(4))), 4, base=None, waits=True)
+    course = courses(Way.REMEDIED, lambda _: first)
+    feed = Feed(course, Indices(iter(range(4))), 4, base=None, waits=True)
     next(feed)
     course.supply = lambda _: second
     assert [name for name, _ in feed] == ["all", "pared", "pared"]

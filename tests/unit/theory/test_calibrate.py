@@ -18,12 +18,12 @@ from stoker.records.profile import (
     LoaderFacts,
     Profile,
     Script,
-    StageTime,
 )
 from stoker.records.scenario import Forecast, Resource
 from stoker.stats import Spread
 from stoker.theory.calibrate import at_workers, efficiency_at, scenario_from
 from stoker.theory.pipeline import forecast, gain
+from tests.unit.diagnose.profiles import stage
 
 
 def near(value: float, share: float = 0.02) -> Spread:
@@ -100,15 +100,7 @@ def test_the_wait_for_a_core_is_no_wait_for_storage() -> None:
 
 
 def test_without_workers_the_stages_tell_the_wait_for_a_core_from_storage() -> None:
-    read = StageTime(
-        stage="read",
-        where="main",
-        wall_s=0.020,
-        cpu_s=0.010,
-        blocked_s=0.002,
-        runqueue_s=0.008,
-        calls=1.0,
-    )
+    read = stage("read", 0.020, where="main", cpu_s=0.010, blocked_s=0.002, runqueue_s=0.008)
     made = profile(workers=0, loader_s=0.5, cpu_s=0.1, stages=(read,))
     assert cost(made, Resource.STORAGE) == pytest.approx(0.2 * 0.4 / 8)
     unseen = profile(workers=0, loader_s=0.5, cpu_s=0.1)
@@ -129,35 +121,9 @@ def test_workers_that_stand_at_the_hand_off_are_not_blocked_by_storage() -> None
 
 def test_costs_are_split_as_the_stages_were_timed_and_the_rest_is_loading() -> None:
     stages = (
-        StageTime(
-            stage="decode",
-            where="worker",
-            wall_s=0.03,
-            cpu_s=0.03,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-            deterministic=True,
-        ),
-        StageTime(
-            stage="augment",
-            where="worker",
-            wall_s=0.01,
-            cpu_s=0.01,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-            deterministic=False,
-        ),
-        StageTime(
-            stage="collate",
-            where="main",
-            wall_s=9.0,
-            cpu_s=9.0,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-        ),
+        stage("decode", 0.03, deterministic=True),
+        stage("augment", 0.01, deterministic=False),
+        stage("collate", 9.0, where="main"),
     )
     costs = scenario_from(profile(stages=stages)).workload.stages
     assert {stage.stage: round(stage.per_sample.median, 9) for stage in costs} == {
@@ -169,18 +135,7 @@ def test_costs_are_split_as_the_stages_were_timed_and_the_rest_is_loading() -> N
 
 
 def test_the_parts_of_a_split_cost_keep_the_interval_of_the_whole() -> None:
-    stages = tuple(
-        StageTime(
-            stage=f"s{i}",
-            where="worker",
-            wall_s=0.02,
-            cpu_s=0.02,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-        )
-        for i in range(4)
-    )
+    stages = tuple(stage(f"s{number}", 0.02) for number in range(4))
     whole = forecast(scenario_from(profile())).produce_s
     parts = forecast(scenario_from(profile(stages=stages))).produce_s
     assert parts.half_width_share == pytest.approx(whole.half_width_share, rel=0.25)

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from stoker.errors import InputError
-from stoker.records.profile import StageTime
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import forecast, gain
 from stoker.theory.question import (
@@ -17,6 +16,7 @@ from stoker.theory.question import (
     Question,
     axis_named,
 )
+from tests.unit.diagnose.profiles import stage
 from tests.unit.theory.scenarios import exact, setting
 from tests.unit.theory.test_calibrate import leg, profile
 
@@ -172,19 +172,7 @@ def test_a_measured_run_is_changed_by_what_samples_made_twice_have_shown() -> No
 
 
 def test_stages_tell_what_repeats_behind_a_draw_in_the_data_sets_own_body() -> None:
-    stages = tuple(
-        StageTime(
-            stage=name,
-            where="worker",
-            wall_s=seconds,
-            cpu_s=seconds,
-            blocked_s=0.0,
-            runqueue_s=0.0,
-            calls=1,
-            deterministic=repeats,
-        )
-        for name, seconds, repeats in (("decode", 0.046, True), ("Photos.__getitem__", 0.004, None))
-    )
+    stages = (stage("decode", 0.046, deterministic=True), stage("Photos.__getitem__", 0.004))
     made = about_measured(stages=stages).profile
     facts = msgspec.structs.replace(
         made.loader, random_share=0.999, random_op="Photos.__getitem__", sample_s=0.05
