@@ -35,6 +35,10 @@ Fetch = Callable[[], Any]
 _REAL = frozenset("RWB")  # legs in which the script gets its own loader's batches
 _FETCHING = _REAL | {"V"}  # legs in which some loader is waited for
 _REST_SHARE = 0.15  # of the budget, at most, for workers to come to rest
+# A thread of the script's own that asks ahead: its loop has ended what lies between when a device
+# was found idle so often, looking so many seconds apart.
+_RESTS, _LOOK_S = 2, 0.001
+_MOST_LOOKS = 100  # for a loop that goes on without us
 # A rank that leads may validate or save meanwhile; one that is silent for longer hangs.
 _SILENCE_S = 60.0
 
@@ -52,6 +56,7 @@ class Conductor:
         self._training: Track | None = None
         self._iterator: Any = None
         self._last: Track | None = None
+        self._passing: tuple[Track, float] | None = None  # another loader, asked since that time
         self._new_batches = 0
         self._per_step: list[int] = []
         self._choice = Choice(hooked, budget_s=self._budget_s, now=self._now)
@@ -109,6 +114,7 @@ class Conductor:
         if track is not self._training:
             return self._serve_other(track, iterator, fetch, called)
         self._epochs.training_resumes(called)
+        self._passing = None
         self._last = track
         self._iterator = iterator
         self._close_step(called)
@@ -129,6 +135,7 @@ class Conductor:
         if self._is_over:
             self._leaving.from_step()
         self._stop_without_batches()
+        self._passing = None  # it is trained on
         if self._last is not None and self._last is not self._training:
             self._follow_optimizer(self._last)
         if self._new_batches:
@@ -237,6 +244,8 @@ class Conductor:
         if self._training is not None:
             if self._hooked.grad_enabled():
                 companion = self._stand_ins.companions.of(track, step=self._training.batches)
+                if companion is None:
+                    self._end_before_pass(track, called)
             else:
                 self._close_step(called)  # a validation in mid-epoch is no part of the step
                 called = self._now()
@@ -251,6 +260,18 @@ class Conductor:
         self._count(track, is_fetched=companion is None)
         self._last = track
         return batch
+
+    def _end_before_pass(self, track: Track, called: float) -> None:
+        """End the open step where another loader began to give batch after batch.
+
+        Not every script turns gradients off for its validation; one batch may be of the step.
+        """
+        if self._passing is None or self._passing[0] is not track:
+            self._passing = (track, called)
+        elif self._per_step and self._new_batches:
+            self._steps.forget()  # the optimizer has not made its step: it goes on behind the pass
+        else:
+            self._close_step(self._passing[1])
 
     def _count(self, track: Track, *, is_fetched: bool = False) -> None:
         track.count(is_fetched=is_fetched)
@@ -321,7 +342,7 @@ class Conductor:
         self._record.window_counts(window, self._steps, self._per_step, is_complete=is_complete)
 
     def _close_step(self, called: float) -> None:
-        """The open step ends with this call of next()."""
+        """The open step ended with the call of next() at this time."""
         window = self._window
         if window is None or not self._steps.ends():
             return
@@ -331,8 +352,20 @@ class Conductor:
             self._record.step(*whole)
         self._steps.own_s += self._now() - began
         if self._steps.run in (window.skip, window.skip + window.steps):
-            self._hooked.synchronize()  # steps are measured from rest to rest
-            self._steps.device_ended(self._now() - called)
+            self._come_to_rest()  # steps are measured from rest to rest
+            self._steps.device_ended(self._now() - began)
+        if self._record.is_in_background and self._steps.run == window.skip + window.steps:
+            self._steps.leave_out_lead()
+
+    def _come_to_rest(self) -> None:
+        """Wait for the device; where a thread asks ahead of the loop, for what lies between too."""
+        self._hooked.synchronize()
+        rests = looks = 0
+        while self._record.is_in_background and rests < _RESTS and looks < _MOST_LOOKS:
+            time.sleep(_LOOK_S)
+            began = self._now()
+            self._hooked.synchronize()
+            rests, looks = rests + 1 if self._now() - began < _LOOK_S / 2 else 0, looks + 1
 
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""

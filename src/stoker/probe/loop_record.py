@@ -33,7 +33,7 @@ class LoopRecord:
         self._gauges: Gauges | None = None
         self._used: dict[str, float | None] = {}  # of the window that has just ended
         self._throttled: Throttling | None = None
-        self._in_background = False
+        self.is_in_background = False
 
     def training_begins(self, track: Track, group: Group, device: str | None) -> None:
         """That loader trains from now on; the group's throttling counts from here."""
@@ -49,7 +49,7 @@ class LoopRecord:
 
     def batch_comes(self, boundary: Boundary | None) -> None:
         """A batch of the training loader's own, the first of an epoch or not."""
-        self._in_background = threading.current_thread() is not threading.main_thread()
+        self.is_in_background = threading.current_thread() is not threading.main_thread()
         if boundary is not None:
             self._session.write("boundary", **vars(boundary))
 
@@ -65,7 +65,7 @@ class LoopRecord:
         is_inside = window.leg == "P"
         self._gauges = Gauges(
             workers,
-            samples_stack=is_inside and not self._in_background,
+            samples_stack=is_inside and not self.is_in_background,
             device=self._hooked.device() if is_inside else None,
         )
 
@@ -92,7 +92,7 @@ class LoopRecord:
             variant=window.variant,
             skip=window.skip,
             complete=is_complete,
-            background=self._in_background,
+            background=self.is_in_background,
             per_step=list(per_step[-_TOLD_STEPS:]),
             **steps.fields(),
             **self._used,

@@ -272,14 +272,17 @@ def test_validation_between_epochs_is_told_as_such(script: Script, folder: Path)
     assert told == pytest.approx([10 * 0.11] * len(told))
 
 
-def test_validation_in_mid_epoch_is_no_part_of_a_step(script: Script, folder: Path) -> None:
+@pytest.mark.parametrize("with_gradients", [False, True], ids=["no_grad", "gradients on"])
+def test_validation_in_mid_epoch_is_no_part_of_a_step(
+    script: Script, folder: Path, with_gradients: bool
+) -> None:
     train = script.loader(batches=10_000)
     validation = script.loader("validation", batches=5, learns=False)
     with pytest.raises(StokerStop):
         for number, _ in enumerate(script.epoch(train)):
             script.step()
             if number % 25 == 24:
-                script.library.gradients = False
+                script.library.gradients = with_gradients
                 for _ in script.epoch(validation, load_s=0.2):
                     pass
                 script.library.gradients = True

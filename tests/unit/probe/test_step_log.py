@@ -58,3 +58,25 @@ def test_steps_in_which_the_host_got_ahead_take_what_the_device_was_behind_in_th
     log.device_ended(behind)
     assert log.measured.compute == pytest.approx(told)
     assert sum(log.measured.compute) == pytest.approx(sum(compute) + (behind if compute else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("compute", "told"),
+    [
+        ([0.0, 0.001, 0.05, 0.05, 0.05, 0.05], [0.05] * 4),  # a queue of two was empty
+        ([0.05, 0.0, 0.05, 0.05], [0.05, 0.0, 0.05, 0.05]),
+        ([0.0, 0.0, 0.0, 0.05, 0.05, 0.05], [0.0, 0.05, 0.05, 0.05]),  # no more than a third
+        ([], []),
+    ],
+)
+def test_steps_that_only_fill_a_queue_of_the_scripts_own_are_left_out(
+    compute: list[float], told: list[float]
+) -> None:
+    log = StepLog()
+    for seconds in compute:
+        log.opens(1.0)
+        log.ends()
+        log.close(1.0 + seconds, skip=0)
+    log.leave_out_lead()
+    assert log.measured.compute == pytest.approx(told)
+    assert len(log.measured.wait) == len(told)
