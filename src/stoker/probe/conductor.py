@@ -339,7 +339,13 @@ class Conductor:
         if self._sidelines.is_spoilt:
             self._steps.begin()
             return
-        self._record.window_counts(window, self._steps, self._per_step, is_complete=is_complete)
+        self._record.window_counts(
+            window,
+            self._steps,
+            self._per_step,
+            round_=self._stand_ins.round,
+            is_complete=is_complete,
+        )
 
     def _close_step(self, called: float) -> None:
         """The open step ended with the call of next() at this time."""

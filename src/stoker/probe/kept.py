@@ -62,6 +62,11 @@ class KeptBatches:
             self._on_device.append(Snapshot(snapshot.source, place))
         return True
 
+    @property
+    def round(self) -> int:
+        """Batches after which their sizes repeat, about; 1 where they hardly differ."""
+        return len(self._sizes) if self._spread else 1
+
     def note(self, batch: Any) -> None:
         """A further batch of the loader, whose size counts where sizes differ."""
         if self._spread and samples_in(batch) == self.facts["samples"]:

@@ -34,12 +34,18 @@ class Steps:
         self.per_step = max(1, round(statistics.median(counts))) if counts else 1
         # Batches arrive in rounds of W, and steps are made of `per_step` batches.
         self.block = math.lcm(max(1, self.workers), self.per_step)
+        # Kept batches of unequal sizes come in rounds of their own, which take about the same.
+        kept = max((window["round"] for window in self.windows), default=1)
+        self.kept_block = math.lcm(self.per_step, kept) if kept > 1 else self.block
         self.is_background = any(window["background"] for window in self.windows)
 
     def of(self, leg: str, pick: Callable[[Line], Sequence[float]]) -> list[float]:
         """Values of all windows of a leg, one after the other, each of whole rounds."""
         found = [pick(window) for window in self.windows if window["leg"] == leg]
-        return [value for values in found for value in whole_rounds(values, self.block)]
+        return [value for values in found for value in whole_rounds(values, self._block_of(leg))]
+
+    def _block_of(self, leg: str) -> int:
+        return self.block if leg in "RWBV" else self.kept_block
 
     def periods(self, leg: str) -> list[float]:
         """Seconds per batch. Kept batches cost the loop nothing, but for a background consumer."""
@@ -47,9 +53,9 @@ class Steps:
             return self.of(leg, lambda w: list(map(add, w["wait"], w["compute"])))
         return self.of(leg, lambda w: w["compute"])
 
-    def spread(self, values: Sequence[float]) -> Spread:
-        """Mean seconds of a step."""
-        return in_rounds(values, self.block).scaled(self.per_step)
+    def spread(self, values: Sequence[float], leg: str = LegCode.REAL) -> Spread:
+        """Mean seconds of a step of a leg."""
+        return in_rounds(values, self._block_of(leg)).scaled(self.per_step)
 
     def leg(self, code: LegCode, values: Sequence[float], **extra: Any) -> Leg | None:
         """One leg from its per-batch values."""
@@ -57,7 +63,7 @@ class Steps:
             return None
         windows = sum(1 for window in self.windows if window["leg"] == code)
         cores = [w["main_cores"] for w in self.windows if w["leg"] == code and w["main_cores"]]
-        period = self.spread(values)
+        period = self.spread(values, code)
         middles = [
             statistics.median(map(add, w["wait"], w["compute"]))
             for w in self.windows

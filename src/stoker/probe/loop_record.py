@@ -82,9 +82,19 @@ class LoopRecord:
             self._session.write("inside", **gauges.inside)
 
     def window_counts(
-        self, window: Window, steps: StepLog, per_step: Sequence[int], *, is_complete: bool
+        self,
+        window: Window,
+        steps: StepLog,
+        per_step: Sequence[int],
+        *,
+        round_: int,
+        is_complete: bool,
     ) -> None:
-        """Write down the window that has ended. `per_step`: batches of the script's last steps."""
+        """Write down the window that has ended.
+
+        `per_step`: batches of the script's last steps; `round_`: kept batches after which their
+        sizes repeat.
+        """
         self._session.write(
             "window",
             leg=window.leg,
@@ -93,6 +103,7 @@ class LoopRecord:
             skip=window.skip,
             complete=is_complete,
             background=self.is_in_background,
+            round=round_,
             per_step=list(per_step[-_TOLD_STEPS:]),
             **steps.fields(),
             **self._used,

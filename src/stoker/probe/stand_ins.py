@@ -41,6 +41,11 @@ class StandIns:
         """A batch of the training loader."""
         return self._kept.first
 
+    @property
+    def round(self) -> int:
+        """Batches served after which their sizes repeat, about; 1 where they hardly differ."""
+        return self._kept.round
+
     def keep(self, batch: Any) -> None:
         """Keep copies of the first batches, before the script can touch them."""
         if self._kept.is_full:

@@ -20,6 +20,7 @@ def window(leg: str, *, wait: float, compute: float) -> Line:
         "compute": [compute] * 12,
         "per_step": [2, 2],
         "background": False,
+        "round": 1,
     }
 
 

@@ -44,6 +44,7 @@ def window(leg: str, wait: list[float], compute: list[float], **changes: Any) ->
         "skip": 0,
         "complete": True,
         "background": False,
+        "round": 1,
         "wait": wait,
         "compute": compute,
         "drained": [],
@@ -389,6 +390,14 @@ def timed(**stages: list[int]) -> Line:
         "records": [],
     }
     return {"kind": "stages", "where": "worker", "stages": stages} | times
+
+
+def test_kept_batches_of_unequal_sizes_vary_from_round_to_round(tmp_path: Path) -> None:
+    unequal = [0.02 + 0.005 * number for number in range(8)] * 4
+    lines = [window("D", [0.0] * 32, unequal, round=round_) for round_ in (1, 8)]
+    wide, narrow = (read(tmp_path, loader(), real(), line, end()).legs["D"] for line in lines)
+    assert wide.period.median == pytest.approx(narrow.period.median)
+    assert narrow.period.half_width_share < 0.01 < wide.period.half_width_share
 
 
 def test_workers_bound_to_a_core_each_have_all_of_these_cores(tmp_path: Path) -> None:
