@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
+from stoker.diagnose.diagnosis import diagnose
 from stoker.probe.process import process_times
+from stoker.records.diagnosis import FixCode, VerdictCode
+from stoker.records.profile import Unit
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import forecast
 from stoker.theory.question import AboutMeasured
@@ -197,3 +201,27 @@ def test_a_diagnosis_tells_which_stages_a_pack_would_take_away(in_folder: Path) 
     measured = scenario_from(profile)
     packed = AboutMeasured(profile=profile, base=measured).changed("pack").scenario()
     assert forecast(packed).produce_s.median < forecast(measured).produce_s.median
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("first", "is_waste"), [(60, True), (0, False)])
+def test_clips_that_are_read_from_the_start_of_their_video_are_told_with_the_frames_in_vain(
+    in_folder: Path, first: int, is_waste: bool
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (240, 320, 3), np.uint8)
+    for number in range(3):
+        coder = cv2.VideoWriter_fourcc(*"MJPG")
+        writer = cv2.VideoWriter(str(in_folder / f"{number}.avi"), coder, 25.0, (320, 240))
+        for shift in range(70):
+            writer.write(np.roll(noise, shift, axis=1))
+        writer.release()
+
+    profile = watch("clips.py", in_folder, "--first", first, budget_s=8.0)
+
+    (frames,) = [one for one in profile.decoded if one.unit is Unit.FRAME]
+    assert (frames.decoded, frames.used) == (first + 4, 4)
+    diagnosis = diagnose(profile)
+    assert (diagnosis.verdict.code is VerdictCode.READ_AMPLIFICATION) == is_waste
+    if is_waste:
+        assert f"{first + 4} video frames are decoded and 4 used" in diagnosis.verdict.sentence
+        assert diagnosis.fixes[0].code in (FixCode.ACCESS_PATTERN, FixCode.RECHUNK)

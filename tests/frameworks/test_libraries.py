@@ -16,6 +16,15 @@ STAGES = {
     "soundfile": ("decode (soundfile)",),
     "zarr": ("read (zarr)",),
 }
+# What is decoded for a sample and used of it, of those that can tell; None is used as it happens.
+DECODED = {
+    "h5py": ("row", 12, 1),
+    "opencv": ("pixel", 192 * 192, 64 * 64),
+    "pandas": ("row", 64, None),
+    "pyarrow": ("row", 192, None),
+    "soundfile": ("audio-frame", 96_000, 16_000),
+    "zarr": ("row", 12, 1),
+}
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("environment")]
 
@@ -30,3 +39,11 @@ def test_what_a_library_reads_is_a_stage_of_its_own(library: str, examine: Any) 
     # The stage, not the code around it, has the time that the library takes.
     own = calls["Read.__getitem__"]["wall_s"]
     assert sum(calls[name]["wall_s"] for name in STAGES[library]) > own
+    wanted = DECODED.get(library)
+    told = [(one["unit"], one["decoded"], one["used"]) for one in diagnosis["profile"]["decoded"]]
+    if wanted is None:
+        assert told == []
+    else:
+        ((unit, decoded, used),) = told
+        assert (unit, decoded) == wanted[:2]
+        assert wanted[2] in (None, used)

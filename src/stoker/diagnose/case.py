@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
 
 from stoker.diagnose.facts import Facts
 from stoker.records.scenario import Resource, Scenario, StageCost
+from stoker.stats import Spread
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,27 @@ def with_machine(scenario: Scenario, **changes: object) -> Scenario:
     """The scenario on another machine."""
     machine = msgspec.structs.replace(scenario.machine, **changes)
     return msgspec.structs.replace(scenario, machine=machine)
+
+
+def with_stage_costs(
+    scenario: Scenario,
+    names: Collection[str],
+    left: Spread,
+    resources: Collection[Resource] = (Resource.CORES,),
+) -> Scenario:
+    """The scenario with this share of what some stages cost in some resources left."""
+    stages = tuple(
+        _times(cost, left) if cost.stage in names and cost.resource in resources else cost
+        for cost in scenario.workload.stages
+    )
+    return with_work(scenario, stages=stages)
+
+
+def _times(cost: StageCost, left: Spread) -> StageCost:
+    """The cost times a share that is itself not known exactly."""
+    now = cost.per_sample
+    then = Spread(now.median * left.median, now.low * left.low, now.high * left.high, now.count)
+    return msgspec.structs.replace(cost, per_sample=then)
 
 
 def scaled(

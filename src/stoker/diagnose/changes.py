@@ -6,9 +6,17 @@ what it would give.
 
 from __future__ import annotations
 
-from stoker.diagnose.case import Case, scaled, with_loader, with_machine, with_work
+from stoker.diagnose.case import (
+    Case,
+    scaled,
+    with_loader,
+    with_machine,
+    with_stage_costs,
+    with_work,
+)
+from stoker.diagnose.waste import Waste, find_waste
 from stoker.diagnose.worker_counts import measured_leg
-from stoker.records.profile import THREADS, LegCode
+from stoker.records.profile import THREADS, LegCode, Unit
 from stoker.records.scenario import Resource, Scenario
 from stoker.stats import Spread
 from stoker.theory import measured, whatif
@@ -24,6 +32,9 @@ RANDOM_WORTH = 0.2
 # take and one conversion cost of 128 single rows (0.03 of 0.65 ms).
 _BATCHED_SHARE = 0.05
 _COLLATION_WORTH = 0.2
+# Frames from a key frame to the one that is sought, half of those between two: 12 are usual for
+# FFmpeg's own encoders (gop_size), 250 for x264 (keyint); between them their geometric mean.
+_FROM_KEY_FRAME = Spread(27.0, 6.0, 125.0)
 # Batches this many times as large are what the fix of a fixed cost is forecast for.
 BATCH_FACTOR = 4
 _OPENING_WORTH = 0.3
@@ -163,13 +174,39 @@ def vectorised(case: Case) -> Scenario | None:
 
 
 def read_once(case: Case) -> Scenario | None:
-    """A group of samples is read and unpacked once for all that are taken from it."""
+    """A group of samples is read and unpacked once for all that are taken from it.
+
+    Of a video the frames between a key frame and the first one that is used are decoded as well.
+    """
+    waste = find_waste(case.facts)
+    if waste is not None and waste.found.unit is Unit.FRAME:
+        return _no_more_than(case, waste, _FROM_KEY_FRAME)
+    return rechunked(case)
+
+
+def rechunked(case: Case) -> Scenario | None:
+    """What is read at once is what a sample, or a batch, needs."""
+    waste = find_waste(case.facts)
+    if waste is not None:
+        return _no_more_than(case, waste, Spread.exact(0.0))
     read = case.facts.loader.read_amplification
     if read is None or read < _READ_WORTH:
         return None
     left = max(_BATCHED_SHARE, 1 / read)
     computing = with_work(case.scenario, stages=scaled(case.scenario, left))
     return with_work(computing, stages=scaled(computing, left, Resource.STORAGE))
+
+
+def _no_more_than(case: Case, waste: Waste, further: Spread) -> Scenario:
+    """The stages that decode too much, for what is used and so many further units."""
+
+    def left(more: float) -> float:
+        needed = (waste.found.used or 0.0) + more
+        return min(1.0, max(_BATCHED_SHARE, needed / waste.found.decoded))
+
+    share = Spread(left(further.median), left(further.low), left(further.high))
+    both = (Resource.CORES, Resource.STORAGE)
+    return with_stage_costs(case.scenario, waste.found.stages, share, both)
 
 
 def smaller_payload(case: Case) -> Scenario | None:

@@ -13,6 +13,7 @@ from stoker.diagnose.handover import (
 )
 from stoker.diagnose.judgement import Judgement, Rule, row
 from stoker.diagnose.store import read_rows, reads_told, store_of
+from stoker.diagnose.waste import AMPLIFIED, find_waste
 from stoker.diagnose.wording import cores, ms, percent, with_workers
 from stoker.records.diagnosis import VerdictCode
 from stoker.records.profile import Leg, LegCode
@@ -28,8 +29,6 @@ _BLOCKED = 0.60
 _HELPS = 1.25
 # A control group stopped in this share of its periods is held back by its quota.
 _THROTTLED = 0.10
-# So many times a sample's bytes, read for each sample anew from files that hold others as well.
-_AMPLIFIED = 8.0
 # A container that is opened for each sample, where this share of a sample's time goes into that.
 _REOPENED = 0.3
 # One native thread a worker that is this much faster: they stood in each other's way.
@@ -164,12 +163,21 @@ def saturated(facts: Facts) -> Judgement | None:
 
 
 def amplified(facts: Facts) -> Judgement | None:
-    """A file that holds many samples is read for each of them."""
-    read = facts.loader.read_amplification
-    if read is None or read < _AMPLIFIED:
+    """More is decoded than used, or a file that holds many samples is read for each of them."""
+    read, waste = facts.loader.read_amplification, find_waste(facts)
+    is_read = read is not None and read >= AMPLIFIED
+    if waste is None and not is_read:
         return None
     rows = deficit_rows(facts) if facts.produce is not None else []
-    rows.append(row("bytes read for one byte of a sample", read, "1 when used whole", "S", "x"))
+    if read is not None and is_read:
+        rows.append(row("bytes read for one byte of a sample", read, "1 when used whole", "S", "x"))
+    if waste is not None:
+        return Judgement(
+            code=VerdictCode.READ_AMPLIFICATION,
+            kind=waste.kind,
+            sentence=waste.sentence,
+            evidence=(*rows, *waste.rows()),
+        )
     return Judgement(
         code=VerdictCode.READ_AMPLIFICATION,
         sentence=(

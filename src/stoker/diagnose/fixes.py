@@ -28,6 +28,7 @@ from stoker.diagnose.changes import (
     persistent,
     pinned_async,
     read_once,
+    rechunked,
     shard,
     side_by_side,
     smaller_payload,
@@ -47,6 +48,7 @@ from stoker.diagnose.operations import (
     reduced_decode,
     replace_op,
 )
+from stoker.diagnose.waste import access, rechunk
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
 from stoker.records.diagnosis import FixCode
@@ -66,7 +68,7 @@ class Fix:
     effort: int
     after: Callable[[Case], Scenario | None]
     how: str | Callable[[Case], str]
-    costs: str
+    costs: str | Callable[[Case], str]
     preconditions: tuple[str, ...] = ()
     charge: Charging = charges.nothing
 
@@ -77,6 +79,10 @@ class Fix:
     def how_for(self, case: Case) -> str:
         """How it is done, in the words of this run."""
         return self.how if isinstance(self.how, str) else self.how(case)
+
+    def costs_for(self, case: Case) -> str:
+        """What it costs, in the words of this run."""
+        return self.costs if isinstance(self.costs, str) else self.costs(case)
 
 
 def _workers(case: Case) -> str:
@@ -277,19 +283,19 @@ FIXES: tuple[Fix, ...] = (
     ),
     Fix(
         code=FixCode.ACCESS_PATTERN,
-        title="take all that is needed from a group while it is unpacked",
+        title=lambda case: access(case.facts).title,
         effort=2,
         after=read_once,
-        how="shuffle groups, and samples within a few groups kept in memory",
-        costs="memory for a few groups; samples of a batch are more alike",
+        how=lambda case: access(case.facts).how,
+        costs=lambda case: access(case.facts).costs,
     ),
     Fix(
         code=FixCode.RECHUNK,
-        title="store in units of what is read at once",
+        title=lambda case: rechunk(case.facts).title,
         effort=3,
-        after=read_once,
-        how="write the data anew in groups of about a batch",
-        costs="disk space, and one pass over the data",
+        after=rechunked,
+        how=lambda case: rechunk(case.facts).how,
+        costs=lambda case: rechunk(case.facts).costs,
         charge=charges.files_again,
     ),
     Fix(

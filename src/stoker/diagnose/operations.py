@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import PurePath
 from statistics import median
 
-import msgspec
-
-from stoker.diagnose.case import Case, scaled, with_work
+from stoker.diagnose.case import Case, scaled, with_stage_costs, with_work
+from stoker.diagnose.waste import pictures
 from stoker.records.profile import THREADS
-from stoker.records.scenario import Resource, Scenario, StageCost
+from stoker.records.scenario import Resource, Scenario
 from stoker.stats import Spread
 
 # What is left of decoding a JPEG at 1/2, 1/4 and 1/8 of its sides: its bits are read whatever is
@@ -30,6 +29,7 @@ _REDUCED = {
     "decode (simplejpeg)": "simplejpeg.decode_jpeg(data, min_height=side, min_width=side)",
 }
 _JPEG = (".jpg", ".jpeg")
+_JPEG_ONLY = ("decode (simplejpeg)",)
 # A photo has at most four bits a pixel but at the highest qualities (those above 0.5 to 2.4), so a
 # byte is two pixels or more; a finished sample has one byte a colour or more.
 _PIXELS_A_BYTE = 2.0
@@ -69,25 +69,36 @@ def reduced_decode(case: Case) -> Scenario | None:
     found = _decoder(case), decode_scale(case)
     if found[0] is None or found[1] is None:
         return None
-    return _with_stage(case.scenario, found[0], _DECODE_LEFT[found[1]])
+    return with_stage_costs(case.scenario, {found[0]}, _DECODE_LEFT[found[1]])
 
 
 def how_to_reduce(case: Case) -> str:
-    """In the words of the library that decodes."""
+    """In the words of the library that decodes, and what is decoded now."""
     stage, scale = _decoder(case), decode_scale(case)
-    return _REDUCED[stage or "decode (Pillow)"].format(scale=scale or 2)
+    how = _REDUCED[stage or "decode (Pillow)"].format(scale=scale or 2)
+    seen = pictures(case.facts)
+    if seen is None or not seen.used:
+        return how
+    pixels, used = seen.decoded / 1e6, seen.used / 1e6
+    return f"{how}; now {pixels:.3g} megapixels are decoded for {used:.3g} of a sample"
 
 
 def decode_scale(case: Case) -> int | None:
     """By how much the sides of the pictures may shrink; None where files are no JPEGs, or small.
 
-    From bytes: pixels are not counted. A file has two pixels a byte or more, a sample no more than
-    one for three bytes, so the true ratio is larger than the one compared here.
+    From the pixels that are decoded and delivered, where they were counted. Else from bytes: a file
+    has two pixels a byte or more, a sample no more than one for three bytes, so the true ratio is
+    larger than the one compared here.
     """
     size, used = _jpeg_bytes(case), case.facts.sample_bytes
-    if size is None or used is None:
+    is_jpeg = size is not None or _decoder(case) in _JPEG_ONLY
+    seen = pictures(case.facts)
+    if seen is not None and seen.times is not None and is_jpeg:
+        ratio = seen.times
+    elif size is not None and used is not None:
+        ratio = size * _PIXELS_A_BYTE / (used / _BYTES_A_PIXEL)
+    else:
         return None
-    ratio = size * _PIXELS_A_BYTE / (used / _BYTES_A_PIXEL)
     return next((scale for scale in (8, 4, 2) if ratio >= scale * scale), None)
 
 
@@ -122,7 +133,7 @@ def replace_op(case: Case) -> Scenario | None:
     found = dearest(case)
     if found is None:
         return None
-    return _with_stage(case.scenario, found[0], Spread.exact(_REPLACED_LEFT))
+    return with_stage_costs(case.scenario, {found[0]}, Spread.exact(_REPLACED_LEFT))
 
 
 def dearest(case: Case) -> tuple[str, float] | None:
@@ -179,19 +190,3 @@ def _by_stage(case: Case) -> dict[str, float]:
         if cost.resource is Resource.CORES:
             costs[cost.stage] = costs.get(cost.stage, 0.0) + cost.per_sample.median
     return costs
-
-
-def _with_stage(scenario: Scenario, name: str, left: Spread) -> Scenario:
-    """The scenario with this share of a stage's CPU time left."""
-    stages = tuple(
-        _times(cost, left) if cost.stage == name and cost.resource is Resource.CORES else cost
-        for cost in scenario.workload.stages
-    )
-    return with_work(scenario, stages=stages)
-
-
-def _times(cost: StageCost, left: Spread) -> StageCost:
-    """The cost times a share that is itself not known exactly."""
-    now = cost.per_sample
-    then = Spread(now.median * left.median, now.low * left.low, now.high * left.high, now.count)
-    return msgspec.structs.replace(cost, per_sample=then)

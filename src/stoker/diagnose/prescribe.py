@@ -11,6 +11,7 @@ from stoker.diagnose.diagnosis import scenario_of
 from stoker.diagnose.facts import facts_of
 from stoker.diagnose.fixes import BY_CODE
 from stoker.diagnose.ranking import WITH_WORKERS
+from stoker.diagnose.waste import find_waste
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import Diagnosis, FixCode, RankedFix, Tryout, VerdictCode
 from stoker.records.profile import OWN_LOADER
@@ -84,7 +85,7 @@ def _chosen(case: Case, code: VerdictCode, fixes: Sequence[RankedFix]) -> Prescr
         request = request_for(case, fix.code)
         if request is None:
             reasons.append(_by_hand(fix))
-            snippets.append(by_hand(fix.code))
+            snippets.append(_snippet(case, fix.code))
         elif _is_worth_it(case, fix):
             more = _further(case, fix.code)
             reasons.append(f"{code}: {request}{_told(fix)}")
@@ -180,6 +181,12 @@ def _further(case: Case, first: FixCode) -> tuple[Request, ...]:
             found.append(request)
             now = then
     return tuple(found)
+
+
+def _snippet(case: Case, code: FixCode) -> str:
+    """The code of a fix, in the terms of what is wasted where that is known."""
+    waste = find_waste(case.facts) if code is FixCode.ACCESS_PATTERN else None
+    return by_hand(code, of=waste.kind if waste is not None else "")
 
 
 def _by_hand(fix: RankedFix) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from stoker.diagnose.case import Case
 from stoker.diagnose.fixes import BY_CODE, Fix
 from stoker.diagnose.store import gives_more, is_elsewhere
+from stoker.diagnose.waste import find_waste
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
-from stoker.records.profile import OWN_LOADER
+from stoker.records.profile import OWN_LOADER, Unit
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 
@@ -41,7 +42,10 @@ _ONLY_POSSIBLE = {
 _NO_NUMBER = _BESIDE_THE_FORM | _ONLY_POSSIBLE
 
 # Measuring longer makes no interval of these narrower.
-_WIDE = {FixCode.REDUCED_DECODE: "it depends on the pictures: time some of them"}
+_WIDE = {
+    FixCode.REDUCED_DECODE: "it depends on the pictures: time some of them",
+    FixCode.ACCESS_PATTERN: "it depends on how far apart key frames are: time a seek",
+}
 
 # A forecast is of training steps: what fixes give to a validation has no number either.
 _WITHOUT_FORECAST = frozenset({VerdictCode.VALIDATION_PHASE})
@@ -192,7 +196,7 @@ def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
     elif fix.code in _OF_FILES and is_elsewhere(case.facts):
         withheld = _OF_FILES[fix.code]
     elif not withheld:
-        withheld = _withheld(case, failed) if is_promise else _WIDE.get(fix.code, "")
+        withheld = _withheld(case, failed) if is_promise else _wide(case, fix.code)
     charged = fix.charge(case)
     # A handle that was opened before the fork has one position for all workers.
     first = (
@@ -209,7 +213,7 @@ def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
         speedup=speedup if is_promise and not withheld else None,
         measured=_measured(case, fix),
         how=fix.how_for(case),
-        costs=fix.costs,
+        costs=fix.costs_for(case),
         memory_bytes=charged.memory_bytes,
         disk_bytes=charged.disk_bytes,
         minutes=charged.minutes,
@@ -217,6 +221,15 @@ def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
         effort=fix.effort,
         withheld=withheld,
     )
+
+
+def _wide(case: Case, code: FixCode) -> str:
+    """Why measuring longer would make its interval no narrower; empty where it would."""
+    if code is FixCode.ACCESS_PATTERN:
+        waste = find_waste(case.facts)
+        if waste is None or waste.found.unit is not Unit.FRAME:
+            return ""
+    return _WIDE.get(code, "")
 
 
 def _withheld(case: Case, failed: str | None) -> str:

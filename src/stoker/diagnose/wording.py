@@ -24,6 +24,12 @@ def cores(count: float) -> str:
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
+def count(number: float) -> str:
+    """A mean number of things, with one digit unless whole or large."""
+    is_whole = number >= 100 or abs(number - round(number)) < 0.05
+    return f"{number:,.0f}" if is_whole else f"{number:.1f}"
+
+
 def with_workers(count: int) -> str:
     """Another number of workers than the script's: "with 4 of them", "without any"."""
     return f"with {count} of them" if count else "without any"

@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
+from stoker.probe.decoded_reading import read_decoded
 from stoker.probe.device_reading import read_device
 from stoker.probe.epoch_reading import epoch_means, read_epochs, real_step, whole_epochs
 from stoker.probe.leg_reading import Steps, drains
 from stoker.probe.rank_reading import loader_cores, read_ranks
+from stoker.probe.sample_reading import cost_trend, slowest_samples
 from stoker.probe.stage_lines import stage_lines, worker_lines
 from stoker.probe.stage_reading import (
-    cost_trend,
     read_amplification,
     read_scaling,
     read_stages,
-    slowest_samples,
 )
 from stoker.probe.storage.evaluate import evaluate_reads
 from stoker.probe.trainer_lines import Line, Trainer, read_trainers
@@ -269,6 +269,7 @@ def read_profile(
         stage_scaling=read_scaling(all_timed, steps.workers),
         slowest=slowest_samples(timed),
         trend=cost_trend(timed),
+        decoded=read_decoded(timed),
         reads=_reads(trainer, needed_per_s=batch_size / mean_device if mean_device else None),
         host=_host(trainer, trainers[1:], folder, host_facts),
         device=read_device(trainer.of("device"), steps.per_step),

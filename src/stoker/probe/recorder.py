@@ -16,6 +16,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal
 
+from stoker.probe.decoded import Tally
+from stoker.probe.delivered import delivered
+from stoker.probe.hooks.calls import Decodes
 from stoker.probe.kernel_counts import BytesRead, RunQueue
 from stoker.spans import Clock, SystemClock
 
@@ -25,6 +28,8 @@ Sink = Callable[[dict[str, Any]], object]
 # A timed call costs 2 to 3 µs. A stage that is called more often than this a sample takes 2 ms of
 # it and more, and its own calls are too short to be told from the timing.
 MOST_CALLS_A_SAMPLE = 1_000
+# But for calls that take so long that timing is 3 % of them: frames of a long video, for one.
+_LONG_CALL_NS = 100_000
 # Sample records kept of one worker: enough for a trend against size or index, 130 kB of JSON.
 _RESERVOIR = 2_000
 # And of one batch: writing one down takes 6 µs, and the next batch has others.
@@ -41,7 +46,7 @@ class _State:
     """What one thread is doing: its open stages, its sums, its open sample."""
 
     __slots__ = (
-        *("bytes_read", "ceiling", "ended_ns", "file", "has_sample", "offered", "queue"),
+        *("bytes_read", "ceiling", "decoded", "ended_ns", "file", "has_sample", "offered", "queue"),
         *("samples", "slowest", "stack", "sums"),
     )
 
@@ -57,6 +62,7 @@ class _State:
         self.ended_ns: int | None = None
         self.queue: RunQueue | None = None
         self.bytes_read: BytesRead | None = None
+        self.decoded = Tally()
 
 
 class _Thread(threading.local):
@@ -150,6 +156,7 @@ class StageRecorder:
             outer = state.stack[-1]
             wall, cpu, *_ = outer
             before = [sums[1] for sums in state.sums.values()]
+            pixels = state.decoded.pixels
             state.has_sample, state.file = True, None
             try:
                 made = timed(holder, *index)
@@ -157,7 +164,8 @@ class StageRecorder:
                 state.has_sample = False
             # What the call has added to the stage around it is its whole time.
             spent = outer[0] - wall, outer[1] - cpu
-            self._keep_sample(state, index[0] if index else None, spent, before)
+            pixels = state.decoded.pixels - pixels
+            self._keep_sample(state, index[0] if index else None, spent, before, pixels or None)
             return made
 
         call.__stoker_timed__ = True  # type: ignore[attr-defined]
@@ -178,6 +186,33 @@ class StageRecorder:
             if stack and len(stack[-1]) == len(_SAMPLE):
                 return timed(*args, **kwargs)
             return function(*args, **kwargs)
+
+        call.__stoker_timed__ = True  # type: ignore[attr-defined]
+        return call
+
+    def counted(
+        self, stage: str, function: Callable[..., Any], decodes: Decodes
+    ) -> Callable[..., Any]:
+        """The function; what its calls decode within a fetch is counted, and told of the stage.
+
+        What such a call itself calls is a part of it, and is not counted again.
+        """
+        thread = self._thread
+        is_due = decodes.is_due
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            state = thread.state
+            tally = state.decoded
+            if not state.stack or tally.is_open or (is_due is not None and not is_due(args)):
+                return function(*args, **kwargs)
+            tally.is_open = True
+            try:
+                made = function(*args, **kwargs)
+            finally:
+                tally.is_open = False
+            tally.add(stage, decodes, args, made)
+            return made
 
         call.__stoker_timed__ = True  # type: ignore[attr-defined]
         return call
@@ -210,6 +245,8 @@ class StageRecorder:
             if has_batch:
                 gap = None if state.ended_ns is None else began - state.ended_ns
                 now_waited = state.queue.waited_ns()
+                if "decoded" in record:
+                    record["delivered"] = delivered(batch, samples)
                 record |= {
                     "samples": samples,
                     "wall_ns": wall,
@@ -227,8 +264,9 @@ class StageRecorder:
 
         `stages`: name -> [calls, exclusive wall ns, exclusive CPU ns]; `aside`: the same of other
         threads; `records`: [slot, index, wall ns, CPU ns, path, bytes, stage that took the most] of
-        single samples, where a slot from 0 on replaces what it held before, and slot -1 is the
-        batch's slowest sample; `own_ns`: what timing itself took.
+        single samples, with the pixels decoded for it, where a slot from 0 on replaces what it held
+        before, and slot -1 is the batch's slowest sample; `own_ns`: what timing itself took;
+        `decoded`, from the first time that something was: see `Tally.take`.
         """
         state = self._thread.state
         stages, state.sums = state.sums, {}
@@ -244,6 +282,9 @@ class StageRecorder:
             "records": samples if slowest is None else [*samples, slowest],
             "own_ns": calls * self._cost_ns,
         }
+        decoded = state.decoded.take()
+        if state.decoded.has_counted:
+            record["decoded"] = decoded
         if aside:
             record["aside"] = aside
         if notes:
@@ -315,7 +356,8 @@ class StageRecorder:
             state.sums.clear()
 
     def _too_often(self, stage: str) -> None:
-        if stage in self._off:
+        calls, wall, _ = self._thread.state.sums[stage]
+        if stage in self._off or wall >= calls * _LONG_CALL_NS:
             return
         self._off.add(stage)
         self.note(
@@ -325,11 +367,17 @@ class StageRecorder:
         self._on_off(stage)
 
     def _keep_sample(
-        self, state: _State, index: Any, spent: tuple[int, int], before: list[int]
+        self,
+        state: _State,
+        index: Any,
+        spent: tuple[int, int],
+        before: list[int],
+        pixels: int | None,
     ) -> None:
         """Reservoir sampling, so that what was written so far is always a fair choice.
 
-        `spent`: wall and CPU ns; `before`: the stages' wall ns when the sample began.
+        `spent`: wall and CPU ns; `before`: the stages' wall ns when the sample began; `pixels`:
+        decoded for it.
         """
         wall, cpu = spent
         is_slowest = state.slowest is None or wall > state.slowest[2]
@@ -343,7 +391,7 @@ class StageRecorder:
             return
         path, size = state.file or (None, None)
         stage = _dearest(state.sums, before)
-        record = [slot, _plain_index(index), wall, cpu, path, size, stage]
+        record = [slot, _plain_index(index), wall, cpu, path, size, stage, pixels]
         if slot < _RESERVOIR:
             state.samples.append(record)
         if is_slowest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ def stage_lines(folder: Path, trainer: int) -> list[Line]:
 
 
 def samples_of(lines: Iterable[Line]) -> list[Line]:
-    """Single samples: index, wall_s, cpu_s, path, size and dearest stage, each at most once."""
+    """Single samples: index, wall_s, cpu_s, path, size, dearest stage and pixels, each once."""
     found: dict[tuple[Any, ...], Line] = {}
     for line in lines:
-        for _slot, index, wall_ns, cpu_ns, path, size, stage in line["records"]:
+        for _slot, index, wall_ns, cpu_ns, path, size, stage, pixels in line["records"]:
             found[(index, wall_ns)] = {
                 "index": index,
                 "wall_s": wall_ns / 1e9,
@@ -39,8 +39,17 @@ def samples_of(lines: Iterable[Line]) -> list[Line]:
                 "path": path,
                 "size": size,
                 "stage": stage,
+                "pixels": pixels,
             }
     return list(found.values())
+
+
+def later_lines(lines: Sequence[Line]) -> list[Line]:
+    """Without each worker's first batch, where there are others.
+
+    The first one imports modules, and reads and decodes what is kept for all that follow.
+    """
+    return [line for line in lines if line["gap_ns"] is not None] or list(lines)
 
 
 def waiting_share(lines: Iterable[Line]) -> float | None:

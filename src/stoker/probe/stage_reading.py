@@ -6,20 +6,9 @@ import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
-import numpy as np
-
-from stoker.probe.stage_lines import Line, samples_of
+from stoker.probe.stage_lines import Line, later_lines, samples_of
 from stoker.probe.stages import split_waiting
-from stoker.records.profile import BESIDE, CostTrend, SampleCost, StageScaling, StageTime
-
-_SLOWEST = 10
-# A trend is told from this many samples on, over this many values, where the line explains this
-# share of the variance: below it files or indices that cost more are a matter of chance.
-_TREND_SAMPLES = 24
-_TREND_VALUES = 8
-_EXPLAINED = 0.3
-
+from stoker.records.profile import BESIDE, StageScaling, StageTime
 
 # Calls, wall, CPU, run-queue wait and blocked ns of a stage.
 _Sums = tuple[float, float, float, float, float]
@@ -104,50 +93,8 @@ def read_amplification(lines: Sequence[Line], sample_bytes: float) -> float | No
 
 
 def _read_a_sample(lines: Sequence[Line]) -> float | None:
-    """Bytes that read calls gave for one sample, the mean over batches.
-
-    A worker's first batch imports modules and reads what is kept for all others.
-    """
-    counted = [line for line in lines if line.get("read_bytes") is not None]
-    later = [line for line in counted if line["gap_ns"] is not None] or counted
+    """Bytes that read calls gave for one sample, the mean over batches."""
+    later = later_lines([line for line in lines if line.get("read_bytes") is not None])
     if not later:
         return None
     return float(sum(line["read_bytes"] for line in later) / sum(line["samples"] for line in later))
-
-
-def slowest_samples(lines: Iterable[Line]) -> tuple[SampleCost, ...]:
-    """The samples that cost the most, the dearest first."""
-    ranked = sorted(samples_of(lines), key=lambda sample: -sample["wall_s"])
-    return tuple(msgspec.convert(sample, SampleCost) for sample in ranked[:_SLOWEST])
-
-
-def cost_trend(lines: Iterable[Line]) -> CostTrend | None:
-    """Cost against file size and index; None for too few samples to see a trend in."""
-    samples = samples_of(lines)
-    if len(samples) < _TREND_SAMPLES:
-        return None
-    seconds = np.array([sample["wall_s"] for sample in samples])
-    middle = float(np.median(seconds))
-    sized = [sample for sample in samples if sample["size"]]
-    per_file, per_byte = _line([s["size"] for s in sized], [s["wall_s"] for s in sized])
-    plain = [sample for sample in samples if isinstance(sample["index"], int)]
-    indices = [sample["index"] for sample in plain]
-    _, slope = _line(indices, [sample["wall_s"] for sample in plain])
-    reach = max(indices) - min(indices) if indices else 0
-    return CostTrend(
-        samples=len(samples),
-        median_s=middle,
-        spread=float(np.quantile(seconds, 0.9)) / middle if middle > 0 else 1.0,
-        per_file_s=per_file,
-        per_byte_s=per_byte,
-        index_share=slope * reach / middle if slope is not None and middle > 0 else None,
-    )
-
-
-def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float | None, float | None]:
-    """Intercept and slope of a straight line, or nothing where it explains too little."""
-    if len(xs) < _TREND_SAMPLES or len(set(xs)) < _TREND_VALUES:
-        return None, None
-    slope, intercept = np.polyfit(np.asarray(xs, float), np.asarray(ys, float), 1)
-    explained = float(np.corrcoef(xs, ys)[0, 1]) ** 2 if np.std(ys) > 0 else 0.0
-    return (float(intercept), float(slope)) if explained >= _EXPLAINED else (None, None)

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from stoker.probe.hooks.dataset import time_dataset
 from stoker.probe.hooks.early import EarlyBound
 from stoker.probe.hooks.fetchers import instrument_fetcher
-from stoker.probe.hooks.files import Recording
-from stoker.probe.hooks.libraries import time_libraries
+from stoker.probe.hooks.libraries import Counting, time_libraries
 from stoker.probe.hooks.patches import Patches, Timing
 from stoker.probe.recorder import Sink, StageRecorder, Where
 
@@ -68,8 +67,8 @@ def install(dataset: Any, sink: Sink, *, where: Where) -> Restore:
     return restore
 
 
-class StageTiming(Timing, Recording, Protocol):
-    """What stands around every stage, and is told of opened files."""
+class StageTiming(Timing, Counting, Protocol):
+    """What stands around every stage, and is told of opened files and of what is decoded."""
 
 
 def patch_stages(dataset: Any, timing: StageTiming, patches: Patches) -> Restore:

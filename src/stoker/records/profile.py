@@ -207,10 +207,38 @@ class StageScaling(_Record, frozen=True, kw_only=True):
     stages: tuple[StageTime, ...]
 
 
+class Unit(StrEnum):
+    """What is counted of what stages decode."""
+
+    FRAME = "frame"  # of a video
+    AUDIO_FRAME = "audio-frame"  # a value of each channel
+    ROW = "row"  # of a table, or of an array along its first axis
+    PIXEL = "pixel"  # of pictures
+
+
+class Decoded(_Record, frozen=True, kw_only=True):
+    """What stages decode for a sample and what of it is used, in one unit; means of leg S.
+
+    Used are the pixels and frames that a finished batch holds, by the shapes of its arrays; of a
+    table the rows that its bytes would fill, at least one; of a chunked array the rows that were
+    asked for. None: the batch holds nothing that looks like it.
+    """
+
+    unit: Unit
+    stages: tuple[str, ...]
+    decoded: float
+    used: float | None = None
+
+    @property
+    def times(self) -> float | None:
+        """Decoded over used; None where that is not known."""
+        return self.decoded / self.used if self.used else None
+
+
 class SampleCost(_Record, frozen=True, kw_only=True):
     """What one sample cost; `path` and `size` of the file that it came from, if it was one.
 
-    `stage`: the one that took the most of it.
+    `stage`: the one that took the most of it; `pixels` of the pictures that were decoded for it.
     """
 
     index: int | str | None
@@ -219,16 +247,22 @@ class SampleCost(_Record, frozen=True, kw_only=True):
     path: str | None = None
     size: int | None = None
     stage: str | None = None
+    pixels: int | None = None
 
 
 class CostTrend(_Record, frozen=True, kw_only=True):
-    """What the cost of a sample goes with, over the samples that leg S timed."""
+    """What the cost of a sample goes with, over the samples that leg S timed.
+
+    Of bytes and pixels only the one that explains it better has a number. `per_file_s` alone: files
+    that differ much in size cost the same.
+    """
 
     samples: int
     spread: float  # 90th percentile over the median
     median_s: float | None = None
     per_file_s: float | None = None  # of its cost, whatever the file's size
     per_byte_s: float | None = None
+    per_pixel_s: float | None = None
     index_share: float | None = None  # more at the last indices than at the first, over the median
 
 
@@ -364,6 +398,7 @@ class Profile(_Record, frozen=True, kw_only=True):
     stage_scaling: StageScaling | None = None
     slowest: tuple[SampleCost, ...] = ()
     trend: CostTrend | None = None
+    decoded: tuple[Decoded, ...] = ()
     reads: ReadCost | None = None
     host: HostTruth
     device: DeviceFacts | None = None

@@ -96,6 +96,16 @@ def __getitem__(self, index):
         self._file = zipfile.ZipFile(self.path)
     return self.decode(self._file.read(self.names[index]))
 """,
+    "access-pattern of frames": """\
+# seek to the first frame that is used, and read no others:
+video = cv2.VideoCapture(path)
+video.set(cv2.CAP_PROP_POS_FRAMES, first)
+frames = [video.read()[1] for _ in range(count)]
+""",
+    "access-pattern of audio": """\
+# the stretch that is used, and nothing else of the file:
+wave, rate = soundfile.read(path, start=first, frames=count)
+""",
     "access-pattern": """\
 # groups in random order, and the samples of a few of them shuffled together; the data set
 # keeps the last `few` groups that it has unpacked:
@@ -177,6 +187,9 @@ def snippet_of(request: Request) -> list[str]:
     return [snippet.format(count=request.count or 1, folder=request.folder)]
 
 
-def by_hand(fix: str) -> str:
-    """What the author of the code would write for a fix, by its code; "" where it is no code."""
-    return _BY_HAND.get(fix, "")
+def by_hand(fix: str, *, of: str = "") -> str:
+    """What the author of the code would write for a fix, by its code; "" where it is no code.
+
+    `of`: what is read too much of, "frames" or "audio", where that makes it another code.
+    """
+    return _BY_HAND.get(f"{fix} of {of}") or _BY_HAND.get(fix, "")

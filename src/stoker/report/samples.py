@@ -14,7 +14,7 @@ _DEAR = 2.0
 _SLICE_S = 0.010
 # More at the last indices than at the first, over the usual cost: less is hardly worth a word.
 _WORTH_A_WORD = 0.25
-_MB = 1e6
+_MILLION = 1e6  # bytes, or pixels
 
 
 def dearest(profile: Profile) -> tuple[SampleLine, ...]:
@@ -43,10 +43,7 @@ def remarks(profile: Profile) -> tuple[str, ...]:
 
 
 def _along(trend: CostTrend) -> tuple[str, ...]:
-    told = []
-    if trend.per_byte_s is not None and trend.per_byte_s > 0:
-        each = numbers.amount(trend.per_byte_s * _MB, "s")
-        told.append(f"It goes with the size of the file: {each} for each MB.")
+    told = [text for text in (_with_size(trend),) if text]
     if trend.index_share is not None and abs(trend.index_share) >= _WORTH_A_WORD:
         more = "more" if trend.index_share > 0 else "less"
         share = numbers.percent(abs(trend.index_share))
@@ -55,6 +52,24 @@ def _along(trend: CostTrend) -> tuple[str, ...]:
             f"{more} than the first."
         )
     return tuple(told)
+
+
+def _with_size(trend: CostTrend) -> str:
+    """The size that explains the cost best, and what a file costs whatever its size."""
+    file_s, usual = trend.per_file_s or 0.0, trend.median_s or 0.0
+    if trend.per_byte_s is not None and trend.per_byte_s > 0:
+        each = numbers.amount(trend.per_byte_s * _MILLION, "s")
+        told = f"It goes with the size of the file: {each} for each MB"
+    elif trend.per_pixel_s is not None and trend.per_pixel_s > 0:
+        each = numbers.amount(trend.per_pixel_s * _MILLION, "s")
+        told = f"It goes with the pixels that are decoded: {each} for each megapixel"
+    elif file_s > 0 and trend.per_byte_s is None and trend.per_pixel_s is None:
+        return "It is a cost per file: small and large ones cost the same."
+    else:
+        return ""
+    if file_s >= _WORTH_A_WORD * usual:
+        return f"{told}, and {numbers.amount(file_s, 's')} whatever its size."
+    return f"{told}."
 
 
 def _sample(sample: SampleCost, usual: float) -> SampleLine:

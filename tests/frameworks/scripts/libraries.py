@@ -53,8 +53,9 @@ def h5py(folder):
 
     with h5.File(folder / "all.h5", "w") as file:
         stored = np.stack([pixels(index) for index in range(SAMPLES)])
-        file.create_dataset("x", data=stored, chunks=(1, SIDE, SIDE, 3), compression="gzip")
-    opened = h5.File(folder / "all.h5")["x"]
+        chunks = (SAMPLES // 2, SIDE, SIDE, 3)  # larger than what is kept of them
+        file.create_dataset("x", data=stored, chunks=chunks, compression="gzip")
+    opened = h5.File(folder / "all.h5", rdcc_nbytes=0)["x"]
     return Read(lambda index: opened[index][:64, :64])
 
 
@@ -65,7 +66,7 @@ def zarr(folder):
         str(folder / "all.zarr"),
         mode="w",
         shape=(SAMPLES, SIDE, SIDE, 3),
-        chunks=(1, SIDE, SIDE, 3),
+        chunks=(SAMPLES // 2, SIDE, SIDE, 3),
         dtype="uint8",
     )
     for index in range(SAMPLES):

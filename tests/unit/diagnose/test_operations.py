@@ -11,9 +11,11 @@ from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
 from stoker.records.profile import (
     THREADS,
     CandidateTrial,
+    Decoded,
     Profile,
     SampleCost,
     StepInside,
+    Unit,
 )
 from tests.unit.diagnose.profiles import about, case_of, profile, stage
 
@@ -44,6 +46,44 @@ def fix_of(given: Profile, code: FixCode) -> RankedFix | None:
 def test_a_picture_is_decoded_as_small_as_its_bytes_allow(size: int, scale: int | None) -> None:
     """200,704 values of a sample are 200,704 pixels at most; a byte is two pixels or more."""
     assert decode_scale(case_of(decoding(size=size))) == scale
+
+
+def counted(given: Profile, decoded: float, used: float | None) -> Profile:
+    """The same with its pixels counted."""
+    stages = ("decode (Pillow)",)
+    pixels = Decoded(unit=Unit.PIXEL, stages=stages, decoded=decoded, used=used)
+    return msgspec.structs.replace(given, decoded=(pixels,))
+
+
+@pytest.mark.parametrize(
+    ("decoded", "used", "scale"),
+    [
+        (12_000_000, 50_176, 8),
+        (12_000_000, 500_000, 4),
+        (250_000, 50_176, 2),
+        (190_000, 50_176, None),  # not twice the sides
+        (160_000, 50_176, None),  # decoded at a reduced scale already, of a file as large
+        (12_000_000, None, 4),  # what is used is open: by bytes
+    ],
+)
+def test_pixels_that_were_counted_go_before_those_that_bytes_let_expect(
+    decoded: float, used: float | None, scale: int | None
+) -> None:
+    assert decode_scale(case_of(counted(decoding(), decoded, used))) == scale
+
+
+def test_the_pixels_of_a_decoder_of_jpegs_need_no_file_name() -> None:
+    for decoder, scale in (("decode (simplejpeg)", 8), ("decode (Pillow)", None)):
+        given = counted(decoding(decoder, path="train.tar"), 12_000_000, 50_176)
+        assert decode_scale(case_of(given)) == scale
+
+
+def test_a_reduced_scale_is_advised_with_the_pixels_that_it_is_for() -> None:
+    found = fix_of(counted(decoding(), 12_000_000, 50_176), FixCode.REDUCED_DECODE)
+    assert found is not None
+    assert found.title == "decode at 1/8 of the sides, from the file on"
+    assert found.how.endswith("; now 12 megapixels are decoded for 0.0502 of a sample")
+    assert diagnose(decoding()).verdict.code is VerdictCode.CPU_SATURATED
 
 
 def test_large_jpegs_of_small_samples_are_decoded_at_a_reduced_scale() -> None:

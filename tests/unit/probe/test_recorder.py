@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.probe.hooks.calls import Decodes
+from stoker.probe.hooks.counts import ARRAY
 from stoker.probe.recorder import MOST_CALLS_A_SAMPLE, StageRecorder
 from stoker.probe.stages import split_waiting
 from stoker.spans import FakeClock
@@ -118,9 +121,9 @@ def test_the_outermost_call_of_a_data_set_is_the_sample() -> None:
     outer = bench.recorder.timed_sample("Outer.__getitem__", lambda held, index: inner(held, index))
     record = bench.fetch(lambda: [outer(None, index) for index in (5, 8)], samples=2)
     assert record["records"] == [
-        [0, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__"],
-        [1, 8, 1 * MS, MS // 2, "/photos/8.jpg", 108, "Inner.__getitem__"],
-        [-1, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__"],
+        [0, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__", None],
+        [1, 8, 1 * MS, MS // 2, "/photos/8.jpg", 108, "Inner.__getitem__", None],
+        [-1, 5, 1 * MS, MS // 2, "/photos/5.jpg", 105, "Inner.__getitem__", None],
     ]
     assert record["stages"]["Inner.__getitem__"] == [2, 2 * MS, 1 * MS]
     assert record["stages"]["Outer.__getitem__"] == [2, 0, 0]
@@ -198,6 +201,87 @@ def test_a_stage_called_too_often_is_no_longer_timed_and_the_record_says_so() ->
     assert "pixel: called more than 1,000 times a sample" in record["notes"][0]
     assert "pixel" not in bench.fetch(pixel)["stages"]
     assert "notes" not in bench.records[-1]
+
+
+def test_calls_that_take_long_are_timed_however_many_they_are() -> None:
+    """Frames of a video that is read from its beginning."""
+    bench = Bench()
+    frame = bench.stage("frame", 0.2)
+    record = bench.fetch(lambda: [frame() for _ in range(2 * MOST_CALLS_A_SAMPLE)])
+    assert record["stages"]["frame"][0] == 2 * MOST_CALLS_A_SAMPLE
+    assert "notes" not in record
+
+
+# -- what is decoded -------------------------------------------------------------------------------
+
+
+def counts(unit: str, **changes: Any) -> Decodes:
+    """A call that decodes as many units as its result says."""
+    return Decodes(unit, lambda _, made: (made, 0), **changes)
+
+
+def test_what_calls_decode_is_told_by_stage_beside_what_the_batch_holds() -> None:
+    bench = Bench()
+    decode = bench.recorder.counted("decode", lambda number: number, counts("frame"))
+    batch = np.zeros((2, 16, 3, 32, 32), np.float32)
+
+    def two_clips() -> Any:
+        decode(100)
+        decode(50)
+        return batch
+
+    assert "decoded" not in bench.fetch(lambda: batch), "a batch is looked at only where it must"
+    record = bench.fetch(two_clips, samples=2)
+    assert record["decoded"] == {"decode": ["frame", 150, 0]}
+    assert record["delivered"]["frame"] == 2 * 16
+    again = bench.fetch(lambda: batch, samples=2)
+    assert (again["decoded"], again["delivered"]["frame"]) == ({}, 32), "kept from the batch before"
+
+
+def test_what_a_counted_call_calls_is_not_counted_again() -> None:
+    bench = Bench()
+    inner = bench.recorder.counted("inner", lambda: 7, counts("audio-frame"))
+    outer = bench.recorder.counted("outer", inner, counts("audio-frame"))
+    assert bench.fetch(outer)["decoded"] == {"outer": ["audio-frame", 7, 0]}
+    assert bench.fetch(inner)["decoded"] == {"inner": ["audio-frame", 7, 0]}
+
+
+def test_outside_of_a_fetch_and_where_nothing_is_due_nothing_is_counted() -> None:
+    bench = Bench()
+    decode = bench.recorder.counted("decode", int, counts("row", is_due=lambda args: args[0] > 5))
+    assert decode(9) == 9
+    record = bench.fetch(lambda: (decode(3), decode(8)))
+    assert record["decoded"] == {"decode": ["row", 8, 0]}
+
+
+def test_a_result_that_cannot_be_counted_is_passed_on() -> None:
+    bench = Bench()
+    decode = bench.recorder.counted("decode", lambda: None, ARRAY)
+    broken = bench.recorder.counted("decode", lambda: "no array", ARRAY)
+    found: list[Any] = []
+    record = bench.fetch(lambda: found.extend((decode(), broken())))
+    assert found == [None, "no array"]
+    assert "decoded" not in record
+
+
+def test_a_call_that_raises_leaves_the_next_one_counted() -> None:
+    bench = Bench()
+
+    def fail() -> int:
+        raise ValueError("broken file")
+
+    with pytest.raises(ValueError, match="broken file"):
+        bench.recorder.fetch(bench.recorder.counted("decode", fail, counts("row")), (), 1)
+    decode = bench.recorder.counted("decode", lambda: 4, counts("row"))
+    assert bench.fetch(decode)["decoded"] == {"decode": ["row", 4, 0]}
+
+
+def test_a_sample_record_has_the_pixels_that_were_decoded_for_it() -> None:
+    bench = Bench()
+    decode = bench.recorder.counted("decode", lambda number: number, counts("pixel"))
+    get = bench.recorder.timed_sample("get", lambda _, index: index and decode(index * 1000))
+    record = bench.fetch(lambda: [get(None, index) for index in (3, 0, 5)], samples=3)
+    assert [row[7] for row in record["records"][:3]] == [3000, None, 5000]
 
 
 def test_other_threads_of_a_worker_are_kept_aside() -> None:

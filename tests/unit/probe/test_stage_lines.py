@@ -24,10 +24,10 @@ def test_records_that_are_no_batches_say_nothing_of_waiting() -> None:
 
 def test_each_file_stands_once_and_only_with_a_size() -> None:
     records = [
-        [0, 0, 5, 5, "/data/a.jpg", 10, "read"],
-        [1, 1, 6, 5, "/data/a.jpg", 10, "read"],
-        [2, 2, 7, 5, "/data/lock", 0, "read"],
-        [3, 3, 8, 5, None, None, None],
+        [0, 0, 5, 5, "/data/a.jpg", 10, "read", None],
+        [1, 1, 6, 5, "/data/a.jpg", 10, "read", None],
+        [2, 2, 7, 5, "/data/lock", 0, "read", None],
+        [3, 3, 8, 5, None, None, None, None],
     ]
     found = opened_files([batch(1, 1, 0, records=records)])
     assert [(file.path, file.size) for file in found] == [("/data/a.jpg", 10)]

@@ -2,35 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from stoker.probe.stage_reading import (
-    cost_trend,
-    read_amplification,
-    read_scaling,
-    read_stages,
-    slowest_samples,
-)
-
-MS = 1_000_000
-
-
-def line(records: list[list[Any]], **stages: list[int]) -> dict[str, Any]:
-    return {
-        "where": "worker",
-        "samples": max(1, len(records)),
-        "runqueue_ns": 0,
-        "read_bytes": None,
-        "gap_ns": 0,
-        "stages": stages,
-        "records": records,
-    }
-
-
-def sample(
-    index: int, wall_ms: float, path: str | None = None, size: int | None = None
-) -> list[Any]:
-    return [index, index, int(wall_ms * MS), int(wall_ms * MS), path, size, "decode"]
+from stoker.probe.stage_reading import read_amplification, read_scaling, read_stages
+from tests.unit.probe.stage_records import MS, line, sample
 
 
 def test_stages_are_told_for_one_sample_the_longest_first() -> None:
@@ -41,36 +14,6 @@ def test_stages_are_told_for_one_sample_the_longest_first() -> None:
     decode, read = read_stages(lines)
     assert (decode.stage, decode.wall_s, decode.cpu_s) == ("decode", 0.003, 0.003)
     assert (read.stage, read.blocked_s, read.calls) == ("read", 0.001, 1.0)
-
-
-def test_the_dearest_sample_comes_first_with_its_file() -> None:
-    records = [sample(i, 1.0, f"{i}.jpg", 1000) for i in range(30)]
-    records[7] = sample(7, 50.0, "7.jpg", 90_000)
-    first, *others = slowest_samples([line(records)])
-    assert (first.index, first.path, first.size) == (7, "7.jpg", 90_000)
-    assert first.stage == "decode"
-    assert len(others) == 9
-
-
-def test_a_cost_that_follows_the_bytes_is_split_into_file_and_byte() -> None:
-    records = [sample(i, 2.0 + i * 0.1, f"{i}.jpg", 1000 * i) for i in range(1, 40)]
-    trend = cost_trend([line(records)])
-    assert trend is not None
-    assert trend.per_file_s == pytest.approx(0.002, rel=0.05)
-    assert trend.per_byte_s == pytest.approx(1e-7, rel=0.05)
-
-
-def test_a_cost_that_follows_nothing_has_no_trend() -> None:
-    records = [sample(i, 2.0 + (i * 7919 % 13) * 0.1, f"{i}.jpg", 1000 * i) for i in range(1, 60)]
-    trend = cost_trend([line(records)])
-    assert trend is not None
-    assert (trend.per_byte_s, trend.index_share) == (None, None)
-
-
-def test_indices_that_cost_more_and_more_are_seen() -> None:
-    trend = cost_trend([line([sample(i, 1.0 + i * 0.05) for i in range(40)])])
-    assert trend is not None
-    assert trend.index_share == pytest.approx(1.0, rel=0.1)
 
 
 def reading(path: str, size: int, read: int) -> dict[str, Any]:
@@ -137,5 +80,3 @@ def test_lines_that_only_say_something_are_no_batches() -> None:
 
 def test_nothing_timed_is_nothing_told() -> None:
     assert read_stages([]) == ()
-    assert cost_trend([]) is None
-    assert slowest_samples([]) == ()

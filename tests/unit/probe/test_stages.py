@@ -188,8 +188,8 @@ def test_transforms_are_found_on_classes_in_tuples_and_in_dictionaries() -> None
 
 def test_a_sample_record_names_the_file_that_it_came_from(samples: Samples) -> None:
     record = watched(samples, batch_size=4)[1]["records"][0]
-    slot, index, wall_ns, cpu_ns, path, size, stage = record
-    assert (slot, index, path, size) == (4, 4, samples.paths[4], 16)
+    slot, index, wall_ns, cpu_ns, path, size, stage, pixels = record
+    assert (slot, index, path, size, pixels) == (4, 4, samples.paths[4], 16, None)
     assert stage in {"open (file)", "read (file)", "Samples.__getitem__", "Store.read"}
     assert cpu_ns > 0
     assert wall_ns > 0

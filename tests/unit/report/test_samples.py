@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from stoker.records.profile import CostTrend, Profile, SampleCost
@@ -51,9 +52,34 @@ def test_what_another_process_on_the_core_takes_makes_no_sample_dear() -> None:
 
 def test_what_the_cost_goes_with_is_told() -> None:
     told = samples.remarks(seen(per_byte_s=2e-9, per_file_s=0.004, index_share=0.8))
-    assert "It goes with the size of the file: 2.00 ms for each MB." in told
+    assert (
+        "It goes with the size of the file: 2.00 ms for each MB, and 4.00 ms whatever its size."
+        in told
+    )
     assert "the last samples cost 80% of the usual more than the first" in told[-1]
     assert samples.remarks(seen(index_share=0.1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("trend", "told"),
+    [
+        ({"per_byte_s": 2e-9, "per_file_s": 0.001}, "the size of the file: 2.00 ms for each MB."),
+        (
+            {"per_pixel_s": 1.5e-8, "per_file_s": 0.004},
+            "the pixels that are decoded: 15.0 ms for each megapixel, and 4.00 ms whatever its",
+        ),
+        ({"per_file_s": 0.01}, "a cost per file: small and large ones cost the same."),
+    ],
+)
+def test_the_size_that_explains_the_cost_is_the_one_that_is_told(
+    trend: dict[str, float], told: str
+) -> None:
+    _, size = samples.remarks(seen(**trend))
+    assert told in size
+
+
+def test_a_size_with_which_the_cost_falls_is_not_worth_a_word() -> None:
+    assert samples.remarks(seen(per_pixel_s=-1e-9, per_file_s=0.01)) == ()
 
 
 def test_without_a_trend_nothing_is_usual() -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import partial, wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from stoker.probe.hooks import (
     archives,
@@ -24,7 +24,7 @@ from stoker.probe.hooks import (
     video,
     zarr,
 )
-from stoker.probe.hooks.calls import Call
+from stoker.probe.hooks.calls import Call, Decodes
 from stoker.probe.hooks.early import EarlyBound
 from stoker.probe.hooks.files import Recording, time_files
 from stoker.probe.hooks.patches import Patches
@@ -36,7 +36,17 @@ LIBRARIES = (
 )
 
 
-def time_libraries(recorder: Recording, patches: Patches, early: EarlyBound) -> Callable[[], None]:
+class Counting(Recording, Protocol):
+    """Also keeps what calls decode."""
+
+    def counted(
+        self, stage: str, function: Callable[..., Any], decodes: Decodes
+    ) -> Callable[..., Any]:
+        """The function; what its calls decode is kept with the stage."""
+        ...
+
+
+def time_libraries(recorder: Counting, patches: Patches, early: EarlyBound) -> Callable[[], None]:
     """Patch all libraries; the result ends the waiting for those that are not imported."""
     time_files(recorder, patches)
     watch = ImportWatch()
@@ -53,7 +63,7 @@ def _time(
     module: ModuleType,
     *,
     calls: dict[str, Call],
-    recorder: Recording,
+    recorder: Counting,
     patches: Patches,
     early: EarlyBound,
 ) -> None:
@@ -69,6 +79,8 @@ def _time(
         timed = patches.timed(call.stage, original)
         if call.path is not None:
             timed = _noting(timed, call.path, recorder)
+        if call.decodes is not None:
+            timed = recorder.counted(call.stage, timed, call.decodes)
         is_set = patches.attribute(owner, name, timed, stage=call.stage)
         if is_set and owner is module:
             twins[id(original)] = (original, timed)

@@ -1,6 +1,7 @@
 """Pillow. `Image.open` reads a header only: the pixels are decoded in `ImageFile.load`."""
 
 from stoker.probe.hooks.calls import Call, Calls
+from stoker.probe.hooks.counts import IMAGE
 
 CALLS: Calls = {
     "PIL.Image": {
@@ -15,5 +16,5 @@ CALLS: Calls = {
         "Image.filter": Call("filter (Pillow)"),
         "Image.tobytes": Call("to-array (Pillow)"),
     },
-    "PIL.ImageFile": {"ImageFile.load": Call("decode (Pillow)")},
+    "PIL.ImageFile": {"ImageFile.load": Call("decode (Pillow)", decodes=IMAGE)},
 }
