@@ -439,3 +439,25 @@ def test_of_workers_that_were_not_seen_at_work_no_growth_is_told(
     tmp_path: Path, seen: list[Line]
 ) -> None:
     assert read(tmp_path, loader(), real(), *seen, end()).memory is None
+
+
+def test_single_batches_of_the_loaders_workers_are_kept_in_their_order(tmp_path: Path) -> None:
+    for worker in (0, 1):
+        lines = (
+            {"kind": "worker", "trainer": 11, "cpus": [0, 1]},
+            {
+                "kind": "batches",
+                "worker": worker,
+                "workers": 2,
+                "seconds": [9.0, 0.1, 0.3 + worker],
+            },
+        )
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"worker-{20 + worker}.jsonl").write_text(text)
+    profile = read(tmp_path, loader(workers=2, in_order=False), real(), end())
+
+    assert profile.batches is not None
+    assert profile.batches.seconds == (0.1, 0.1, 0.3, 1.3)
+    assert profile.loader is not None
+    assert not profile.loader.in_order
+    assert read(tmp_path, loader(workers=4), real(), end()).batches is None

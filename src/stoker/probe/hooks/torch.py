@@ -230,6 +230,7 @@ def loader_facts(loader: Any) -> dict[str, Any]:
         "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
         "persistent_workers": bool(loader.persistent_workers),
         "pin_memory": bool(loader.pin_memory),
+        "in_order": bool(getattr(loader, "in_order", True)),
         "start_method": start_method_of(loader),
         "dataset": f"{dataset.__module__}.{dataset.__qualname__}",
         "iterable": is_iterable,
