@@ -7,6 +7,7 @@ what it would give.
 from __future__ import annotations
 
 from stoker.diagnose.case import Case, scaled, with_loader, with_machine, with_work
+from stoker.diagnose.queueing import USUAL_DEPTH, deeper
 from stoker.diagnose.worker_counts import measured_leg
 from stoker.records.profile import THREADS, LegCode
 from stoker.records.scenario import Resource, Scenario
@@ -27,8 +28,6 @@ _COLLATION_WORTH = 0.2
 # Batches this many times as large are what the fix of a fixed cost is forecast for.
 BATCH_FACTOR = 4
 _OPENING_WORTH = 0.3
-# Batches that torch prefetches for each worker, and how many times as many a deeper queue holds.
-USUAL_DEPTH, _DEEPER = 2, 4
 # A batch below this is handed over in a fraction of a millisecond whatever its type.
 _LARGE_BYTES = 2_000_000
 _UINT8_SHARE = 0.25
@@ -241,14 +240,15 @@ def larger_batch(case: Case) -> Scenario | None:
     )
 
 
-def deeper(case: Case) -> int:
-    """Batches ahead for each worker that a deeper queue asks for."""
-    return _DEEPER * (case.facts.loader.prefetch_factor or USUAL_DEPTH)
-
-
 def deeper_queue(case: Case) -> Scenario | None:
-    """A queue that evens out what comes late leaves the longer of loader and step."""
-    return case.scenario
+    """Means stay what they are: what it gives is simulated. None where there is no room for it."""
+    now = case.facts.loader.prefetch_factor or USUAL_DEPTH
+    return case.scenario if deeper(case.facts) > now else None
+
+
+def any_order(case: Case) -> Scenario | None:
+    """As above. One worker has one order."""
+    return case.scenario if case.facts.workers > 1 and case.facts.loader.in_order else None
 
 
 def pinned_async(case: Case) -> Scenario | None:
