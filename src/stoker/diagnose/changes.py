@@ -226,18 +226,23 @@ def _quicker_step(case: Case, saved_s: float | None) -> Scenario | None:
 
 
 def larger_batch(case: Case) -> Scenario | None:
-    """The launches of a step stay what they are; only the device's share grows with the batch."""
-    launch = case.facts.launch_s
-    work = case.scenario.workload
-    if launch is None or work.device_s.median <= 0:
+    """What is fixed of a step stays what it is; only the rest grows with the batch.
+
+    Fixed is what two batch sizes show to be; where none were tried, what the host launches.
+    """
+    launch, work = case.facts.launch_s, case.scenario.workload
+    fixed, device = case.facts.fixed_share, work.device_s
+    if device.median <= 0:
         return None
-    fixed = min(1.0, min(launch, case.facts.device_waits_s) / work.device_s.median)
-    factor = fixed + (1 - fixed) * BATCH_FACTOR
-    return with_work(
-        case.scenario,
-        batch_size=work.batch_size * BATCH_FACTOR,
-        device_s=work.device_s.scaled(factor),
+    if fixed is None:
+        if launch is None:
+            return None
+        fixed = Spread.exact(min(1.0, min(launch, case.facts.device_waits_s) / device.median))
+    middle, most, least = (
+        share + (1 - share) * BATCH_FACTOR for share in (fixed.median, fixed.low, fixed.high)
     )
+    longer = Spread(device.median * middle, device.low * least, device.high * most, device.count)
+    return with_work(case.scenario, batch_size=work.batch_size * BATCH_FACTOR, device_s=longer)
 
 
 def deeper_queue(case: Case) -> Scenario | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.probe.device_reading import read_device
 from stoker.probe.epoch_reading import epoch_means, read_epochs, real_step, whole_epochs
-from stoker.probe.leg_reading import Steps, drains
+from stoker.probe.leg_reading import Steps, drains, read_sizes
 from stoker.probe.rank_reading import loader_cores, read_ranks
 from stoker.probe.stage_lines import batch_seconds, stage_lines, worker_lines
 from stoker.probe.stage_reading import (
@@ -270,6 +270,7 @@ def read_profile(
         trials=read_trials(steps),
         candidates=read_candidates(trainer, steps),
         inside=_inside(trainer),
+        by_size=read_sizes(steps, int(batch.get("samples") or 0)),
         memory=_memory(trainer),
         batches=_batches(folder, trainer, steps.workers),
         stages=read_stages(timed, (trainer.last("repeats") or {}).get("stages")),

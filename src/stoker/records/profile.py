@@ -142,6 +142,18 @@ class StepInside(_Record, frozen=True, kw_only=True):
     places: tuple[Place, ...] = ()
 
 
+class StepBySize(_Record, frozen=True, kw_only=True):
+    """Leg F: a step on kept batches that are whole, and on the first halves of them, in turn.
+
+    `whole` and `half` are seconds of a step, `samples` and `half_samples` what it takes in.
+    """
+
+    samples: int
+    half_samples: int
+    whole: Spread
+    half: Spread
+
+
 class MemoryGrowth(_Record, frozen=True, kw_only=True):
     """Memory of the workers that nobody shares with them, and how it grows."""
 
@@ -371,6 +383,7 @@ class Profile(_Record, frozen=True, kw_only=True):
     trials: tuple[Trial, ...] = ()
     candidates: tuple[CandidateTrial, ...] = ()  # of `--try`, in the order in which they were met
     inside: StepInside | None = None
+    by_size: StepBySize | None = None
     memory: MemoryGrowth | None = None
     batches: BatchTimes | None = None
     stages: tuple[StageTime, ...] = ()
