@@ -8,16 +8,18 @@ from dataclasses import dataclass
 import msgspec
 
 from stoker.diagnose.facts import Facts
+from stoker.diagnose.queueing import Simulation
 from stoker.records.scenario import Resource, Scenario, StageCost
 from stoker.stats import Spread
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a fix is applied to."""
+    """What a fix is applied to; `queue` where other queues were simulated, for uneven loaders."""
 
     facts: Facts
     scenario: Scenario
+    queue: Simulation | None = None
 
 
 def with_loader(scenario: Scenario, **changes: object) -> Scenario:

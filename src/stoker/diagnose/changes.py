@@ -14,6 +14,7 @@ from stoker.diagnose.case import (
     with_stage_costs,
     with_work,
 )
+from stoker.diagnose.queueing import USUAL_DEPTH, deeper
 from stoker.diagnose.waste import Waste, find_waste
 from stoker.diagnose.worker_counts import measured_leg
 from stoker.records.profile import THREADS, LegCode, Unit
@@ -39,8 +40,6 @@ _FROM_KEY_FRAME = Spread(27.0, 6.0, 125.0)
 BATCH_FACTOR = 4
 _OPENING_WORTH = 0.3
 _READ_WORTH = 4.0
-# Batches that torch prefetches for each worker, and how many times as many a deeper queue holds.
-USUAL_DEPTH, _DEEPER = 2, 4
 # A batch below this is handed over in a fraction of a millisecond whatever its type.
 _LARGE_BYTES = 2_000_000
 _UINT8_SHARE = 0.25
@@ -265,28 +264,34 @@ def _quicker_step(case: Case, saved_s: float | None) -> Scenario | None:
 
 
 def larger_batch(case: Case) -> Scenario | None:
-    """The launches of a step stay what they are; only the device's share grows with the batch."""
-    launch = case.facts.launch_s
-    work = case.scenario.workload
-    if launch is None or work.device_s.median <= 0:
+    """What is fixed of a step stays what it is; only the rest grows with the batch.
+
+    Fixed is what two batch sizes show to be; where none were tried, what the host launches.
+    """
+    launch, work = case.facts.launch_s, case.scenario.workload
+    fixed, device = case.facts.fixed_share, work.device_s
+    if device.median <= 0:
         return None
-    fixed = min(1.0, min(launch, case.facts.device_waits_s) / work.device_s.median)
-    factor = fixed + (1 - fixed) * BATCH_FACTOR
-    return with_work(
-        case.scenario,
-        batch_size=work.batch_size * BATCH_FACTOR,
-        device_s=work.device_s.scaled(factor),
+    if fixed is None:
+        if launch is None:
+            return None
+        fixed = Spread.exact(min(1.0, min(launch, case.facts.device_waits_s) / device.median))
+    middle, most, least = (
+        share + (1 - share) * BATCH_FACTOR for share in (fixed.median, fixed.low, fixed.high)
     )
-
-
-def deeper(case: Case) -> int:
-    """Batches ahead for each worker that a deeper queue asks for."""
-    return _DEEPER * (case.facts.loader.prefetch_factor or USUAL_DEPTH)
+    longer = Spread(device.median * middle, device.low * least, device.high * most, device.count)
+    return with_work(case.scenario, batch_size=work.batch_size * BATCH_FACTOR, device_s=longer)
 
 
 def deeper_queue(case: Case) -> Scenario | None:
-    """A queue that evens out what comes late leaves the longer of loader and step."""
-    return case.scenario
+    """Means stay what they are: what it gives is simulated. None where there is no room for it."""
+    now = case.facts.loader.prefetch_factor or USUAL_DEPTH
+    return case.scenario if deeper(case.facts) > now else None
+
+
+def any_order(case: Case) -> Scenario | None:
+    """As above. One worker has one order."""
+    return case.scenario if case.facts.workers > 1 and case.facts.loader.in_order else None
 
 
 def pinned_async(case: Case) -> Scenario | None:

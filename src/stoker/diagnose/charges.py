@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker.diagnose.case import Case
-from stoker.diagnose.changes import USUAL_DEPTH, deeper
+from stoker.diagnose.queueing import USUAL_DEPTH, deeper
 from stoker.diagnose.worker_counts import best_workers
 from stoker.records.profile import THREADS
 from stoker.records.scenario import Resource
@@ -94,7 +94,7 @@ def files_copied(case: Case) -> Charges:
 def deeper_queue(case: Case) -> Charges:
     """The further batches that lie ready, in shared memory."""
     loader = case.facts.loader
-    further = deeper(case) - (loader.prefetch_factor or USUAL_DEPTH)
+    further = deeper(case.facts) - (loader.prefetch_factor or USUAL_DEPTH)
     return Charges(memory_bytes=further * loader.workers * loader.batch_bytes or None)
 
 

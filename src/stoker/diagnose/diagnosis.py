@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stoker.diagnose.capacity import capacity
@@ -10,8 +12,9 @@ from stoker.diagnose.donts import donts
 from stoker.diagnose.facts import Facts, facts_of
 from stoker.diagnose.gap import judge_gap
 from stoker.diagnose.judge import judge, steps_missing, steps_seen
-from stoker.diagnose.ladder import climb, outlook
+from stoker.diagnose.ladder import Climbed, climb, outlook, queue_outlook
 from stoker.diagnose.ledger import account
+from stoker.diagnose.queueing import simulate
 from stoker.diagnose.ranking import are_promises, rank
 from stoker.diagnose.store import most_reads_per_s
 from stoker.diagnose.tryout import tryout
@@ -22,6 +25,7 @@ from stoker.records.diagnosis import (
     Dont,
     HostSummary,
     LedgerRow,
+    Outlook,
     RankedFix,
     Step,
     Symptom,
@@ -55,12 +59,14 @@ def diagnose(profile: Profile, zoo: Zoo | None = None) -> Diagnosis:
     verdict = judge(facts, rows)
     fixes: tuple[RankedFix, ...] = ()
     dont: tuple[Dont, ...] = ()
+    case: Case | None = None
     scenario = scenario_of(profile, facts, verdict.code)
     if scenario is not None:
-        case = Case(facts, scenario)
+        is_uneven = verdict.code is VerdictCode.VARIANCE_STALLS
+        case = Case(facts, scenario, simulate(facts) if is_uneven else None)
         fixes = rank(case, verdict.code)
         dont = donts(case, verdict.code, fixes)
-    return _put_together(profile, verdict, facts, rows, fixes, dont, scenario, zoo)
+    return _put_together(profile, verdict, facts, rows, fixes, dont, case, zoo)
 
 
 def scenario_of(profile: Profile, facts: Facts, verdict: VerdictCode) -> Scenario | None:
@@ -100,11 +106,10 @@ def _put_together(
     rows: tuple[LedgerRow, ...],
     fixes: tuple[RankedFix, ...],
     dont: tuple[Dont, ...],
-    scenario: Scenario | None,
+    case: Case | None,
     zoo: Zoo | None,
 ) -> Diagnosis:
     needed = facts.cores_needed if facts is not None else None
-    case = Case(facts, scenario) if facts is not None and scenario is not None else None
     # A ladder whose rungs are no promises one by one is none together.
     is_promised = are_promises(fixes)
     climbed = climb(case) if case is not None and is_promised else ()
@@ -122,9 +127,19 @@ def _put_together(
         capacity=capacity(case, climbed, zoo),
         profile=profile,
         environment=profile.environment,
-        outlook=outlook(case, climbed) if case is not None and fixes and is_promised else None,
+        outlook=_outlook(case, climbed, fixes) if is_promised else None,
         tryout=tryout(profile),
     )
+
+
+def _outlook(case: Case | None, climbed: Climbed, fixes: Sequence[RankedFix]) -> Outlook | None:
+    """Fixes together; of a loader that delivers unevenly as its queue was simulated."""
+    if case is None or not fixes:
+        return None
+    if case.queue is None or not case.queue.by_fix:
+        return outlook(case, climbed)
+    has_number = any(fix.speedup is not None for fix in fixes)
+    return queue_outlook(case, case.queue) if has_number else None
 
 
 def _step(profile: Profile, facts: Facts | None) -> Step:

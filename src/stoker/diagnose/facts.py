@@ -201,6 +201,27 @@ class Facts:
         return (inside.python + inside.library) * self.device.median
 
     @property
+    def fixed_share(self) -> Spread | None:
+        """Share of a step that stays whatever its batch holds; leg F.
+
+        Two batch sizes give the line t(n) = a + b·n, of which this is a over the whole step. None
+        where half a batch takes less than half of the time: then it is left out, or other work.
+        """
+        sizes = self.profile.by_size
+        if sizes is None:
+            return None
+        left, more = ratio(sizes.half, sizes.whole), sizes.samples - sizes.half_samples
+
+        def fixed(of_half: float) -> float:
+            return (sizes.samples * of_half - sizes.half_samples) / more
+
+        ends = fixed(left.low), fixed(left.high)
+        if not ends[1] >= 0:
+            return None
+        middle, low, high = (min(1.0, max(0.0, one)) for one in (fixed(left.median), *ends))
+        return Spread(middle, low, high, left.count)
+
+    @property
     def device_waits_s(self) -> float:
         """Seconds of a step in which the device may wait for the host, batches being there.
 

@@ -1,6 +1,7 @@
 """FIXES: what can be done, each with the change of the scenario that it is forecast by.
 
-A fix's gain is `pipeline.gain(before, after)` and nothing else.
+A fix's gain is `pipeline.gain(before, after)`; of the two that only change the queue, which no mean
+tells, it is what `queueing` simulates.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from stoker.diagnose import charges
 from stoker.diagnose.case import Case
 from stoker.diagnose.changes import (
     BATCH_FACTOR,
+    any_order,
     cache_local,
     cache_ram,
-    deeper,
     deeper_queue,
     device_augment,
     flat,
@@ -48,6 +49,7 @@ from stoker.diagnose.operations import (
     reduced_decode,
     replace_op,
 )
+from stoker.diagnose.queueing import deeper
 from stoker.diagnose.waste import access, rechunk
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewer_workers, fewest, more_workers, overlap
@@ -314,7 +316,7 @@ FIXES: tuple[Fix, ...] = (
         how=lambda case: (
             "stoker.Loader(…, memory_bytes=…): its queue grows by itself, within that"
             if _is_own(case)
-            else f"DataLoader(…, prefetch_factor={deeper(case)})"
+            else f"DataLoader(…, prefetch_factor={deeper(case.facts)})"
         ),
         costs="shared memory for the batches that lie ready",
         preconditions=("shared memory for the deeper queue",),
@@ -324,7 +326,7 @@ FIXES: tuple[Fix, ...] = (
         code=FixCode.UNORDERED,
         title="take batches in the order in which they are finished",
         effort=1,
-        after=deeper_queue,
+        after=any_order,
         how="DataLoader(…, in_order=False)",
         costs="the order of batches changes from run to run",
     ),

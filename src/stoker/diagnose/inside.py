@@ -12,7 +12,7 @@ from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Judgement, Weighed, row
 from stoker.diagnose.peers import find_peer
 from stoker.diagnose.wording import ms, percent
-from stoker.records.diagnosis import VerdictCode
+from stoker.records.diagnosis import Evidence, VerdictCode
 from stoker.records.profile import StepInside
 
 # Below these shares of the step nothing is said: a run differs by as much from the next.
@@ -21,6 +21,8 @@ _SAVED = 0.08
 _PYTHON = 0.20
 # On a core for most of the step, the host is what the device waits for.
 _LAUNCHING = 0.60
+# Less than half of a step that stays whatever its batch holds is not what the step is made of.
+_FIXED = 0.50
 _DRIFT = 1.10
 _REAL_DRIFT = 1.05
 _FOREIGN = 0.10  # other processes on this share of the cores explain a drift as well
@@ -98,21 +100,47 @@ def _launching(facts: Facts) -> Weighed | None:
     # Launches that a busy device covers cost nothing.
     seconds = min(launch, facts.device_waits_s)
     share = seconds / facts.device.median
-    if share < _LAUNCHING:
-        return None
+    fixed = facts.fixed_share
+    if share < _LAUNCHING or (fixed is not None and fixed.high < _FIXED):
+        return None  # the host works on each sample, or for a smaller part of the step
     return Weighed(
         Judgement(
             code=VerdictCode.OVERHEAD_BOUND,
             sentence=(
                 f"The training thread is on a core for {percent(share)} of a step of "
-                f"{ms(facts.device)}, launching work: a fixed cost of the step, whatever its "
-                "batch holds."
+                f"{ms(facts.device)}, launching work: a fixed cost of the step, "
+                f"{_as_far_as_known(facts)}."
             ),
-            evidence=(row("the training thread on a core", launch, f"D {ms(facts.device)}", "P"),),
+            evidence=(
+                row("the training thread on a core", launch, f"D {ms(facts.device)}", "P"),
+                *_fixed_row(facts),
+            ),
         ),
         # A larger batch wins most of what is fixed, but not in time a step: half of it counts.
         seconds / 2,
     )
+
+
+def _as_far_as_known(facts: Facts) -> str:
+    """Whether a smaller batch has shown that the cost is fixed."""
+    sizes, fixed = facts.profile.by_size, facts.fixed_share
+    if sizes is None or fixed is None:
+        return "as far as one size of its batches tells"
+    if fixed.low < _FIXED:
+        return "as far as two sizes of its batches tell"
+    return (
+        f"whatever its batch holds: with {sizes.half_samples} samples in place of {sizes.samples} "
+        f"it takes {ms(sizes.half)} in place of {ms(sizes.whole)}"
+    )
+
+
+def _fixed_row(facts: Facts) -> tuple[Evidence, ...]:
+    """The line through two batch sizes, where they were measured."""
+    sizes, fixed = facts.profile.by_size, facts.fixed_share
+    if sizes is None or fixed is None:
+        return ()
+    against = f"{sizes.half_samples} samples {ms(sizes.half)}, {sizes.samples} {ms(sizes.whole)}"
+    return (row("share of a step that no smaller batch takes away", fixed, against, "F", "share"),)
 
 
 def _drift(facts: Facts) -> Weighed | None:

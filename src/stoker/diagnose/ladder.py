@@ -1,6 +1,7 @@
 """Fixes together: the step after each rung, and which of them reach the device's pace.
 
-Every number is `pipeline.gain` or `pipeline.forecast` of a changed scenario, as for single fixes.
+Every number is `pipeline.gain` or `pipeline.forecast` of a changed scenario, as for single fixes;
+of a loader that delivers unevenly it is what `queueing` simulates.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from stoker.diagnose.case import Case
 from stoker.diagnose.changes import RANDOM_WORTH
 from stoker.diagnose.fixes import BY_CODE
-from stoker.diagnose.wording import cores
+from stoker.diagnose.queueing import Queued, Simulation
+from stoker.diagnose.wording import cores, percent
 from stoker.records.diagnosis import FixCode, Outlook, Rung
 from stoker.records.scenario import Scenario
 from stoker.theory.pipeline import cores_needed, forecast, gain
@@ -83,6 +85,42 @@ def outlook(case: Case, climbed: Climbed) -> Outlook | None:
     )
 
 
+def queue_outlook(case: Case, simulation: Simulation) -> Outlook | None:
+    """A deeper queue, and any order on top of it, as they were simulated; None where none helps."""
+    rungs: list[tuple[FixCode, Queued]] = []
+    deep = simulation.by_fix.get(FixCode.PREFETCH_DEPTH)
+    if deep is not None and deep.speedup.median >= _WORTH:
+        rungs.append((FixCode.PREFETCH_DEPTH, deep))
+    loose = simulation.together if rungs else simulation.by_fix.get(FixCode.UNORDERED)
+    reached = rungs[-1][1].speedup.median if rungs else 1.0
+    if loose is not None and loose.speedup.median >= _WORTH * reached:
+        rungs.append((FixCode.UNORDERED, loose))
+    if not rungs or simulation.waits is None or simulation.waits_seen is None:
+        return None
+    step_s, device_s = rungs[-1][1].step_s.median, case.scenario.workload.device_s.median
+    return Outlook(
+        ladder=tuple(
+            Rung(
+                code=code,
+                title=BY_CODE[code].title_for(case),
+                step_s=queued.step_s,
+                speedup=queued.speedup,
+                cores_per_accelerator=cores_needed(case.scenario),
+            )
+            for code, queued in rungs
+        ),
+        ceiling_s=case.scenario.workload.device_s,
+        together=tuple(code for code, _ in rungs),
+        sentence=(
+            f"{_reached([code for code, _ in rungs], step_s, device_s)}. Simulated with "
+            f"{simulation.batches} of its own batches, for which the loop waits "
+            f"{percent(simulation.waits.median)} of the step in the queue as it is "
+            f"({percent(simulation.waits_seen.median)} were measured)."
+        ),
+        irreducible=irreducible(case),
+    )
+
+
 def _helps(case: Case, code: FixCode, climbed: Sequence[FixCode]) -> bool:
     """Whether it is a rung, or would be one by itself where it adds nothing to those below."""
     if code in climbed:
@@ -130,14 +168,19 @@ def _sentence(case: Case, together: Sequence[FixCode], rungs: Sequence[FixCode])
     after = compose(case, together)
     assert after is not None
     step_s, device_s = forecast(after).step_s.median, case.scenario.workload.device_s.median
-    names = " + ".join(code.value for code in together)
-    reached = step_s <= _REACHED * device_s
-    end = "the pace of the device" if reached else f"{device_s / step_s:.0%} of the device's pace"
     idle = [code.value for code in rungs if code not in together]
     rest = ""
     if idle:
         rest = f"; {', '.join(idle)} add{'s' * (len(idle) == 1)} nothing then"
-    return f"{names} reach{'es' * (len(together) == 1)} {end}{rest}."
+    return f"{_reached(together, step_s, device_s)}{rest}."
+
+
+def _reached(together: Sequence[FixCode], step_s: float, device_s: float) -> str:
+    """How far these lead."""
+    names = " + ".join(code.value for code in together)
+    is_there = step_s <= _REACHED * device_s
+    end = "the pace of the device" if is_there else f"{device_s / step_s:.0%} of the device's pace"
+    return f"{names} reach{'es' * (len(together) == 1)} {end}"
 
 
 def irreducible(case: Case) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stoker.diagnose.case import Case
-from stoker.diagnose.changes import deeper
 from stoker.diagnose.diagnosis import scenario_of
 from stoker.diagnose.facts import facts_of
 from stoker.diagnose.fixes import BY_CODE
+from stoker.diagnose.queueing import deeper
 from stoker.diagnose.ranking import WITH_WORKERS
 from stoker.diagnose.waste import find_waste
 from stoker.diagnose.worker_counts import best_workers, fewest
@@ -135,7 +135,7 @@ def request_for(case: Case, code: FixCode) -> Request | None:
         case FixCode.RESTORE_AFFINITY:
             return Request("restore-affinity")
         case FixCode.PREFETCH_DEPTH:
-            return Request("prefetch-depth", deeper(case))
+            return Request("prefetch-depth", deeper(case.facts))
         case FixCode.UNORDERED:
             # One worker finishes its batches in their order.
             return Request("unordered") if case.facts.workers > 1 else None

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from stoker.diagnose.case import Case
 from stoker.diagnose.fixes import BY_CODE, Fix
+from stoker.diagnose.queueing import ONLY_A_TRIAL
 from stoker.diagnose.store import gives_more, is_elsewhere
 from stoker.diagnose.waste import find_waste
 from stoker.diagnose.wording import cores
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
 from stoker.records.profile import OWN_LOADER, Unit
+from stoker.records.scenario import Scenario
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 
@@ -29,17 +31,18 @@ _BESIDE_THE_FORM = {
     FixCode.SHM_SIZE: "it keeps the run from its end, and makes no step shorter",
     FixCode.CHECK_CLOCKS: "it tells what to mend",
     FixCode.CHECK_PEER: "it tells what to mend",
-    FixCode.PREFETCH_DEPTH: "only a trial shows it: stoker doctor --try",
-    FixCode.UNORDERED: "only a trial shows it: stoker doctor --try",
 }
 # Of these the form knows no more than that they could help.
 _ONLY_POSSIBLE = {
     FixCode.REPLACE_OP: "it depends on what takes its place",
-    FixCode.ALLOCATOR: "only a trial shows it: stoker doctor --try",
+    FixCode.ALLOCATOR: ONLY_A_TRIAL,
     FixCode.GRAPH_CAPTURE: "it depends on what of the step can be recorded",
 }
 # Why these are named without a number, in every run; they stand behind those that have one.
 _NO_NUMBER = _BESIDE_THE_FORM | _ONLY_POSSIBLE
+
+# These have a number where the loader's own batches were simulated.
+_SIMULATED = frozenset({FixCode.PREFETCH_DEPTH, FixCode.UNORDERED})
 
 # Measuring longer makes no interval of these narrower.
 _WIDE = {
@@ -49,6 +52,7 @@ _WIDE = {
 
 # A forecast is of training steps: what fixes give to a validation has no number either.
 _WITHOUT_FORECAST = frozenset({VerdictCode.VALIDATION_PHASE})
+_OF_VALIDATION = "it mends validation, and forecasts are of training steps"
 
 # Fixes that set workers on the data set.
 WITH_WORKERS = frozenset({FixCode.OVERLAP, FixCode.WORKERS})
@@ -125,24 +129,40 @@ def rank(case: Case, verdict: VerdictCode) -> tuple[RankedFix, ...]:
     for place, code in enumerate(answers(verdict)):
         fix = BY_CODE[code]
         if verdict in _WITHOUT_FORECAST:
-            ranked.append((1.0, place, _ranked(case, fix, None)))
+            ranked.append((1.0, place, _ranked(case, fix, None, _OF_VALIDATION)))
             continue
         after = fix.after(case) if _is_asked(case, verdict, code) else None
         if after is None:
             continue
-        speedup = gain(case.scenario, after)
-        if speedup.median < _WORTH and code not in _BESIDE_THE_FORM:
-            continue
-        ranked.append((speedup.median, place, _ranked(case, fix, speedup)))
+        speedup, why_not = _forecast(case, code, after)
+        if speedup is None:
+            ranked.append((1.0, place, _ranked(case, fix, None, why_not)))
+        elif speedup.median >= _WORTH or code in _BESIDE_THE_FORM:
+            ranked.append((speedup.median, place, _ranked(case, fix, speedup)))
     ranked.sort(key=lambda entry: -entry[0])
     ordered = [entry[2] for entry in _by_effort(ranked)]
     first = _FIRST.get(verdict)
-    return tuple(sorted(ordered, key=lambda fix: (fix.code is not first, fix.code in _NO_NUMBER)))
+    return tuple(sorted(ordered, key=lambda fix: (fix.code is not first, _is_numberless(fix))))
 
 
 def are_promises(fixes: Sequence[RankedFix]) -> bool:
     """False where something in this run keeps a fix, and so all together, from a number."""
-    return not any(fix.withheld for fix in fixes if fix.code not in _NO_NUMBER | _WIDE | _OF_FILES)
+    never = {*_NO_NUMBER, *_WIDE, *_OF_FILES, *_SIMULATED}
+    return not any(fix.withheld for fix in fixes if fix.code not in never)
+
+
+def _is_numberless(fix: RankedFix) -> bool:
+    """Whatever the run, or because this one gave nothing to simulate."""
+    return fix.code in _NO_NUMBER or (fix.code in _SIMULATED and fix.speedup is None)
+
+
+def _forecast(case: Case, code: FixCode, after: Scenario) -> tuple[Spread | None, str]:
+    """The gain, or None and why there is none."""
+    if code not in _SIMULATED:
+        return gain(case.scenario, after), ""
+    if case.queue is None or code not in case.queue.by_fix:
+        return None, case.queue.why_not if case.queue is not None else ONLY_A_TRIAL
+    return case.queue.by_fix[code].speedup, ""
 
 
 def _is_asked(case: Case, verdict: VerdictCode, code: FixCode) -> bool:
@@ -187,13 +207,11 @@ def _measured(case: Case, fix: Fix) -> Spread | None:
     return min(trials, key=lambda trial: abs(trial.value - count)).speedup
 
 
-def _ranked(case: Case, fix: Fix, speedup: Spread | None) -> RankedFix:
+def _ranked(case: Case, fix: Fix, speedup: Spread | None, why_not: str = "") -> RankedFix:
     failed = case.facts.workers_failed if fix.code in WITH_WORKERS else None
     is_promise = speedup is not None and speedup.is_promise
-    withheld = _NO_NUMBER.get(fix.code, "")
-    if speedup is None:
-        withheld = "it mends validation, and forecasts are of training steps"
-    elif fix.code in _OF_FILES and is_elsewhere(case.facts):
+    withheld = _NO_NUMBER.get(fix.code, why_not)
+    if fix.code in _OF_FILES and is_elsewhere(case.facts):
         withheld = _OF_FILES[fix.code]
     elif not withheld:
         withheld = _withheld(case, failed) if is_promise else _wide(case, fix.code)

@@ -81,6 +81,7 @@ _LEG_TEXT = {
     "B": "a trial: the loop as it is",
     "V": "a trial: the loop with other workers",
     "P": "where the host is inside the step",
+    "F": "the model alone, on whole batches and on halves",
     "T": "the loader alone, one native thread a worker",
     "N": "handing over without work",
 }
@@ -203,7 +204,7 @@ class _Run:
         text = _LEG_TEXT.get(code, leg)
         if workers:
             text += f" with {workers} workers"
-        if variant:
+        if variant and code in "BV":
             text = f"a trial: {variant}"
         budget = self._options.whole_s
         self._tell(code, text, min(1.0, elapsed_s / budget), max(0.0, budget - elapsed_s))

@@ -124,9 +124,8 @@ class Conductor:
         self._end_by_count(track, window)
         if window.leg in _REAL:
             return self._serve_real(track, fetch)
-        if window.leg == "V":
-            return self._serve_variant(track, iterator, window)
-        return self._serve_kept(track, iterator, window)
+        serve = self._serve_variant if window.leg == "V" else self._serve_kept
+        return serve(track, iterator, window)
 
     def on_optimizer_step(self) -> None:
         """An optimizer made a step: the loader asked last is the training loader."""
@@ -218,7 +217,7 @@ class Conductor:
             self._epochs,
             now=self._now,
             owned_cores=float(host_facts()["cores_owned"] or 1.0),
-            has_device=device is not None,
+            stand_ins=self._stand_ins,
         )
         if group.world == 1:
             self._plan = self._make_plan(self._loop)
@@ -334,7 +333,7 @@ class Conductor:
         window = self._window
         if window is None:
             return
-        self._record.window_ends()
+        self._steps.measured.inside = self._record.window_ends()
         self._steps.measured.drained = self._sidelines.end_beside()
         if self._sidelines.is_spoilt:
             self._steps.begin()
@@ -424,7 +423,7 @@ class Conductor:
 
     def _serve_kept(self, track: Track, iterator: Any, window: Window) -> Any:
         self._stand_ins.rest(iterator)
-        batch = self._stand_ins.hand_out(window.leg)
+        batch = self._stand_ins.hand_out(window.leg, variant=window.variant)
         self._sidelines.ticket()
         self._count(track)
         self._steps.opens(self._now())

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stoker.probe.snapshot import Snapshot, samples_in, size_of
+from stoker.probe.snapshot import Snapshot, is_of_samples, samples_in, size_of
 
 _MOST = 8  # K of the device and host legs
 _MOST_BYTES = 1 << 30  # of memory that they may take
 _UNEVEN = 0.02  # batches that differ in size by this share, one standard deviation, are weighed
+# Of a single sample a batch norm can't take the mean.
+_LEAST_HALF = 2
+
+
+def half_of(samples: int) -> int:
+    """Samples of the smaller batches of leg F."""
+    return samples // 2
 
 
 class KeptBatches:
@@ -62,6 +69,16 @@ class KeptBatches:
             self._on_device.append(Snapshot(snapshot.source, place))
         return True
 
+    def has_halves_of(self, batch_size: int | None) -> bool:
+        """True where the first half of each batch is a batch, too, of the same parts.
+
+        Only where all of it is of as many samples as the loader says: what is not could be of
+        something else, or tell a number of samples that would no longer be true.
+        """
+        if not batch_size or half_of(batch_size) < _LEAST_HALF:
+            return False
+        return bool(self) and all(is_of_samples(one.source, batch_size) for one in self._on_host)
+
     @property
     def round(self) -> int:
         """Batches after which their sizes repeat, about; 1 where they hardly differ."""
@@ -72,14 +89,19 @@ class KeptBatches:
         if self._spread and samples_in(batch) == self.facts["samples"]:
             self._note_size(size_of(batch)[0])
 
-    def hand_out(self, *, on_device: bool = False, is_weighed: bool = False) -> Any:
-        """The next one, with its first content: in rotation, or each as often as it stands for."""
+    def hand_out(
+        self, *, on_device: bool = False, is_weighed: bool = False, halved: bool = False
+    ) -> Any:
+        """The next one, with its first content: in rotation, or each as often as it stands for.
+
+        `halved`: the first half of it.
+        """
         kept = self._on_device if on_device else self._on_host
         self._given += 1
         place = self._given % len(kept)
         if is_weighed and self._spread:
             place = self._by_weight()
-        return kept[place].hand_out()
+        return kept[place].hand_out(half_of(self.facts["samples"]) if halved else None)
 
     def _note_size(self, size: int) -> None:
         self._seen += 1

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from operator import add
 from typing import Any
 
+from stoker.probe.kept import half_of
+from stoker.probe.stand_ins import HALF
 from stoker.probe.trainer_lines import Line, Trainer
-from stoker.records.profile import Leg, LegCode
+from stoker.records.profile import Leg, LegCode, StepBySize
 from stoker.stats import Spread, bootstrap
 
 _DRIFT_STEPS = 4  # a window of fewer says nothing of a drift
@@ -18,6 +20,8 @@ _DRIFT_STEPS = 4  # a window of fewer says nothing of a drift
 _COUNTED_SHARE = 0.05
 # Enough blocks for the 2.5 % ends of a bootstrap, as few as keep slipping batches together.
 _BLOCKS = 12
+# Fewer steps of a size have no interval to draw a line by.
+_SIZE_STEPS = 6
 
 
 class Steps:
@@ -80,6 +84,28 @@ class Steps:
             main_cpu_s=period.scaled(statistics.fmean(cores)) if cores else None,
             **extra,
         )
+
+
+def read_sizes(steps: Steps, samples: int) -> StepBySize | None:
+    """Leg F of batches of so many samples; None where one of the sizes was hardly seen."""
+    found = [
+        [
+            seconds
+            for window in steps.windows
+            if window["leg"] == "F" and (window["variant"] == HALF) == is_half
+            for seconds in window["compute"]
+        ]
+        for is_half in (False, True)
+    ]
+    if min(map(len, found)) < _SIZE_STEPS * steps.per_step:
+        return None
+    whole, half = (in_rounds(values, steps.per_step).scaled(steps.per_step) for values in found)
+    return StepBySize(
+        samples=samples * steps.per_step,
+        half_samples=half_of(samples) * steps.per_step,
+        whole=whole,
+        half=half,
+    )
 
 
 def whole_rounds(values: Sequence[float], round_: int) -> Sequence[float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 WANTED_HALF_WIDTH = 0.03  # of the mean: the legs are done
 # A mean of fewer rounds has no usable interval: with 6 the t-quantile is still 2.6 against 1.96.
@@ -35,6 +35,9 @@ _STILL_HELPS = 1.25
 # Fewer that take this share of the time or less: then it is asked which stage has the rest.
 _FEWER_HELP = 0.85
 _MOST_DOUBLINGS = 8  # times the script's own workers
+# On a core for so much of a step the host may be what the device waits for.
+_LAUNCHING = 0.5
+_SIZE_ROUNDS = 3
 WARMUP_STEPS = 8
 
 
@@ -43,7 +46,8 @@ class Window:
     """So many steps of one leg; `skip` of them at the start are run but not measured.
 
     "B" is the loop as it is and "V" the loop on batches of a loader with `workers` workers: the two
-    sides of a paired trial. `variant` names what else is changed of that loader.
+    sides of a paired trial. `variant` names what else is changed of that loader; of the kept
+    batches of "F" it says whether they are served whole or halved.
     """
 
     leg: str
@@ -68,6 +72,7 @@ class Measured:
     drained: list[float] = field(default_factory=list)
     edges: list[float] = field(default_factory=list)  # waits for first batches of an epoch
     boundaries: int = 0
+    inside: dict[str, Any] | None = None  # leg P: what the stack samples say
 
     @property
     def periods(self) -> list[float]:
@@ -84,6 +89,11 @@ class Loop(Protocol):
     has_device: bool
     owned_cores: float
     wants_stages: bool
+
+    @property
+    def can_halve(self) -> bool:
+        """Whether half a batch may be served in place of a whole one."""
+        ...
 
     @property
     def native_threads(self) -> int:
@@ -280,7 +290,7 @@ def plan(
             break
         if loop.elapsed_s() - apart_s + cycle_s > main_s or loop.elapsed_s() > budget_s:
             break
-    yield from _once_each(loop, kept, counts, period, budget_s)
+    launching = yield from _once_each(loop, kept, counts, period, budget_s)
     step = mean(kept.values["D"]) or period
     used_s = loop.elapsed_s()
     if tryout is not None:
@@ -288,6 +298,7 @@ def plan(
     else:
         yield from _try_workers(loop, counts.periods, period, step=step, budget_s=budget_s)
         used_s = loop.elapsed_s()
+    yield from _two_sizes(loop, launching, step, budget_s)
     # Single samples tell what can be stored: never left out, they take a second or two. Last:
     # what the data set opens for them here, workers would inherit.
     loop.once(max(budget_s - used_s, ONCE_SHARE * budget_s))
@@ -321,8 +332,10 @@ def _tell_apart(loop: Loop, kept: _Kept, period: float, budget_s: float) -> _Cou
     return counts
 
 
-def _once_each(loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s: float) -> Windows:
-    """The legs that look inside."""
+def _once_each(
+    loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s: float
+) -> Generator[Window, Measured, float]:
+    """The legs that look inside; the share of a step for which the host is on a core."""
     step = mean(kept.values["D"]) or period
     counts.more(until_s=budget_s)
     counts.fewer()
@@ -331,7 +344,23 @@ def _once_each(loop: Loop, kept: _Kept, counts: _Counts, period: float, budget_s
             batches = count_for(period, WINDOW_S / 4, 2 * max(1, count))
             loop.drain("S", count, batches=batches, limit_s=0.06 * budget_s)
     # where the host is inside the step; after the legs that the sampler could disturb
-    yield Window("P", steps=count_for(step, 1.0, 8), limit_s=0.08 * budget_s)
+    seen = yield Window("P", steps=count_for(step, 1.0, 8), limit_s=0.08 * budget_s)
+    states = (seen.inside or {}).get("states", {})
+    return float(sum(states.get(state, 0.0) for state in ("python", "library")))
+
+
+def _two_sizes(loop: Loop, launching: float, step: float, budget_s: float) -> Windows:
+    """Whole batches and halves in turn: what of a step is fixed, whatever its batch holds?
+
+    Asked where the host seems to launch for most of a step, on a device. Last of all windows: a
+    device may choose other ways for another size, and is then no longer what it was.
+    """
+    if launching < _LAUNCHING or not loop.has_device or not loop.can_halve:
+        return
+    for _ in range(_SIZE_ROUNDS):
+        for variant in ("whole", "half"):
+            steps = count_for(step, 0.4, 8)
+            yield Window("F", steps=steps, skip=2, variant=variant, limit_s=0.02 * budget_s)
 
 
 def _warm_up(budget_s: float) -> Generator[Window, Measured, float]:

@@ -74,12 +74,14 @@ class LoopRecord:
         if self._gauges is not None:
             self._gauges.step(began, ended)
 
-    def window_ends(self) -> None:
-        """Stop reading, before anything else is done."""
+    def window_ends(self) -> dict[str, Any] | None:
+        """Stop reading, before anything else is done; what the stack samples say, if any."""
         gauges, self._gauges = self._gauges, None
         self._used = gauges.stop() if gauges is not None else {}
-        if gauges is not None and gauges.inside is not None:
-            self._session.write("inside", **gauges.inside)
+        inside = gauges.inside if gauges is not None else None
+        if inside is not None:
+            self._session.write("inside", **inside)
+        return inside
 
     def window_counts(
         self,

@@ -28,6 +28,10 @@ class PlainView:
         """False: none that tells of its steps."""
         return False
 
+    def has_compiled(self) -> bool:
+        """True with JAX, which compiles for each shape anew."""
+        return "jax" in sys.modules
+
     def synchronize(self) -> None:
         """Wait for JAX, which works ahead of the script even on the host."""
         jax = sys.modules.get("jax")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from stoker.probe.epochs import EpochWatch
 from stoker.probe.session import Session
 from stoker.probe.sidelines import Sidelines
+from stoker.probe.stand_ins import StandIns
 from stoker.probe.tracks import Track
 
 
@@ -25,13 +26,15 @@ class PlannedLoop:
         *,
         now: Callable[[], float],
         owned_cores: float,
-        has_device: bool,
+        stand_ins: StandIns,
     ) -> None:
         self.workers = track.workers
         self.depth = track.workers * int(track.facts["prefetch_factor"] or 2)
         self.epoch_length = track.length
         self.owned_cores = owned_cores
-        self.has_device = has_device
+        self.has_device = stand_ins.has_device
+        self._facts = track.facts
+        self._stand_ins = stand_ins
         self.wants_stages = bool(session.options.get("stages", True))
         self._session = session
         self._sidelines = sidelines
@@ -61,6 +64,11 @@ class PlannedLoop:
         name = what if workers == self.workers else f"{what}{workers}"
         self._session.write("leg", leg=name, elapsed_s=round(self.elapsed_s(), 3))
         return self._sidelines.drain(what, workers, batches=batches, limit_s=limit_s)
+
+    @property
+    def can_halve(self) -> bool:
+        """Whether half a batch may be served in place of a whole one."""
+        return self._stand_ins.can_halve(self._facts)
 
     def end_trial(self) -> None:
         """The loader of the variant is needed no longer."""

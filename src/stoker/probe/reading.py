@@ -14,10 +14,10 @@ import msgspec
 from stoker.probe.decoded_reading import read_decoded
 from stoker.probe.device_reading import read_device
 from stoker.probe.epoch_reading import epoch_means, read_epochs, real_step, whole_epochs
-from stoker.probe.leg_reading import Steps, drains
+from stoker.probe.leg_reading import Steps, drains, read_sizes
 from stoker.probe.rank_reading import loader_cores, read_ranks
 from stoker.probe.sample_reading import cost_trend, slowest_samples
-from stoker.probe.stage_lines import stage_lines, worker_lines
+from stoker.probe.stage_lines import batch_seconds, stage_lines, worker_lines
 from stoker.probe.stage_reading import (
     read_amplification,
     read_scaling,
@@ -28,6 +28,7 @@ from stoker.probe.trainer_lines import Line, Trainer, read_trainers
 from stoker.probe.trial_reading import read_candidates, read_trials
 from stoker.records.profile import (
     THREADS,
+    BatchTimes,
     End,
     Environment,
     HostTruth,
@@ -47,6 +48,8 @@ from stoker.stats import warmup_end
 # unpickling and mapping what lies ready takes a fraction of a millisecond per megabyte.
 _READY_S = 0.001
 _READY_SHARE = 0.05
+# Of single batches so many are kept: the mean of a heavy tail is known to a few per cent by them.
+_MOST_BATCHES = 2_000
 
 
 def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) -> HostTruth:
@@ -135,6 +138,12 @@ def _memory(trainer: Trainer) -> MemoryGrowth | None:
         main_bytes=after["main_bytes"],
         batches=after["batches"],
     )
+
+
+def _batches(folder: Path, trainer: Trainer, workers: int) -> BatchTimes | None:
+    """What single batches of the loader cost; None where none were timed."""
+    seconds = batch_seconds(folder, trainer.pid, workers) if workers else []
+    return BatchTimes(workers=workers, seconds=tuple(seconds[:_MOST_BATCHES])) if seconds else None
 
 
 def _twin(trainer: Trainer) -> dict[str, Any]:
@@ -247,6 +256,7 @@ def read_profile(
             prefetch_factor=loader_line["prefetch_factor"],
             persistent_workers=loader_line["persistent_workers"],
             pin_memory=loader_line["pin_memory"],
+            in_order=loader_line.get("in_order", True),
             start_method=_start_method(trainer, loader_line),
             dataset=loader_line["dataset"],
             iterable=loader_line["iterable"],
@@ -264,7 +274,9 @@ def read_profile(
         trials=read_trials(steps),
         candidates=read_candidates(trainer, steps),
         inside=_inside(trainer),
+        by_size=read_sizes(steps, int(batch.get("samples") or 0)),
         memory=_memory(trainer),
+        batches=_batches(folder, trainer, steps.workers),
         stages=read_stages(timed, (trainer.last("repeats") or {}).get("stages")),
         stage_scaling=read_scaling(all_timed, steps.workers),
         slowest=slowest_samples(timed),

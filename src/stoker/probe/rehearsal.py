@@ -266,7 +266,7 @@ class Rehearsal:
             self._session,
             workers=workers,
             start=self._start(self._loader),
-            duty=_DUTIES.get(what, ""),
+            duty="batches" if is_own and not self._beside else _DUTIES.get(what, ""),
             beside=self._sides_beside(what, workers),
             in_line=what == "S" and not workers and bool(threads_of(self._loader)),
             verdicts=self._verdicts,

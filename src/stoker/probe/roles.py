@@ -76,6 +76,10 @@ class Hooked(Protocol):
         """True where the script has made an optimizer; takes a moment."""
         ...
 
+    def has_compiled(self) -> bool:
+        """True where code of the script was compiled for what it was given."""
+        ...
+
     def synchronize(self) -> None:
         """Wait for the device, if there is one."""
         ...

@@ -141,6 +141,15 @@ def samples_in(batch: Batch) -> int | None:
     return None
 
 
+def is_of_samples(batch: Batch, samples: int) -> bool:
+    """True where a batch is nothing but tensors and arrays of so many samples each."""
+    found = leaves(batch)
+    return bool(found) and all(
+        (_is_tensor(leaf) or _is_array(leaf)) and len(leaf.shape) > 0 and leaf.shape[0] == samples
+        for leaf in found
+    )
+
+
 def copy_leaf(leaf: Leaf) -> Leaf:
     """A leaf that shares no memory with the original."""
     if _is_tensor(leaf):
@@ -188,12 +197,17 @@ class Snapshot:
         self._versions.append((given, _version(given)))
         return given
 
-    def hand_out(self) -> Batch:
-        """The batch in fresh containers, every leaf with its first content."""
+    def hand_out(self, first: int | None = None) -> Batch:
+        """The batch in fresh containers, every leaf with its first content.
+
+        `first`: only so many samples of it, by the leaves' first dimension.
+        """
         if any(version is None or given._version != version for given, version in self._versions):
             self._versions = []
             self._given = rebuild(self._pristine, self._first_copy)
-        return rebuild(self._given, _handed)
+        if first is None:
+            return rebuild(self._given, _handed)
+        return rebuild(self._given, lambda leaf: _handed(leaf)[:first])
 
     @property
     def source(self) -> Batch:

@@ -1,4 +1,4 @@
-"""What workers wrote, read back: times of stages (leg S), single samples, opened files."""
+"""What workers wrote, read back: times of stages (leg S) and batches, single samples, files."""
 
 from __future__ import annotations
 
@@ -25,6 +25,21 @@ def stage_lines(folder: Path, trainer: int) -> list[Line]:
     own = folder / f"trainer-{trainer}.jsonl"
     lines = [*worker_lines(folder, trainer), *(read_lines(own)[0] if own.exists() else ())]
     return [line for line in lines if line["kind"] == "stages"]
+
+
+def batch_seconds(folder: Path, trainer: int, workers: int) -> list[float]:
+    """Seconds of single batches of leg L's loader with that many workers, in the order of its
+    batches: one of each worker in turn. The first of each, for which it imports and opens what it
+    keeps, is left out.
+    """
+    found: dict[int, list[float]] = {}
+    for line in worker_lines(folder, trainer):
+        if line["kind"] == "batches" and line["workers"] == workers:
+            found.setdefault(line["worker"], []).extend(line["seconds"])
+    if len(found) < workers:
+        return []
+    rounds = zip(*(found[worker][1:] for worker in sorted(found)), strict=False)
+    return [seconds for each in rounds for seconds in each]
 
 
 def samples_of(lines: Iterable[Line]) -> list[Line]:

@@ -5,7 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker.probe.companions import Companion, Companions
@@ -13,7 +13,8 @@ from stoker.probe.kept import KeptBatches
 from stoker.probe.roles import Hooked
 from stoker.probe.session import Session
 
-_RESIDENT = frozenset("DP")  # legs whose batches live on the device
+_RESIDENT = frozenset("DPF")  # legs whose batches live on the device
+HALF = "half"  # the variant of leg F in which half of a batch is served
 
 
 class StandIns:
@@ -68,12 +69,24 @@ class StandIns:
             self._hooked.quiesce(iterator, limit_s=self._rest_s)
             self._resting.append(iterator)
 
-    def hand_out(self, leg: str, companion: Companion | None = None) -> Any:
-        """The next kept batch, where that leg wants it."""
+    def can_halve(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a step on half a batch is nothing new to the script, whose loader says `facts`.
+
+        It is where the last batch of an epoch is smaller anyway. What was compiled is left alone,
+        for it may be compiled anew for each size; so are loaders that give their batches together.
+        """
+        if not facts.get("ends_partial") or self.companions.tracks or self._hooked.has_compiled():
+            return False
+        return self._kept.has_halves_of(facts["batch_size"])
+
+    def hand_out(self, leg: str, companion: Companion | None = None, *, variant: str = "") -> Any:
+        """The next kept batch, where that leg wants it, and as that variant of it does."""
         on_device = leg in _RESIDENT and self.has_device
         kept = companion.kept if companion is not None else self._kept
         # Batches that belong together stay together.
-        batch = kept.hand_out(on_device=on_device, is_weighed=not self.companions.tracks)
+        batch = kept.hand_out(
+            on_device=on_device, is_weighed=not self.companions.tracks, halved=variant == HALF
+        )
         if on_device:
             self._hooked.mark_resident(batch)
         return batch

@@ -5,21 +5,28 @@ Must stay importable and picklable by name: spawned workers get it by pickle. St
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stoker.probe import stages
+from stoker.probe.hooks.fetchers import time_whole_fetches
 from stoker.probe.session import LineFile
+
+# Seconds of batches are written down together: a line a batch would be felt where they are short.
+_EVERY_S = 0.05
 
 
 class WorkerStart:
     """Runs the script's own function first, then notes what this worker owns.
 
-    `duty`: "stages" times every batch stage by stage, "one-thread" keeps native libraries to one
-    thread, "" does nothing beside. `asked`: the number of workers that the leg is about.
+    `duty`: "stages" times every batch stage by stage, "batches" as a whole, "one-thread" keeps
+    native libraries to one thread, "" does nothing beside. `asked`: the number of workers that the
+    leg is about.
     """
 
     def __init__(
@@ -48,6 +55,8 @@ class WorkerStart:
         )
         if self._duty == "stages":
             self._time_stages(lines)
+        elif self._duty == "batches":
+            time_whole_fetches(_BatchTimes(lines, worker_id, self._asked))
         elif self._duty == "one-thread":
             self._use_one_thread()
 
@@ -66,3 +75,25 @@ class WorkerStart:
         sys.modules["torch"].set_num_threads(1)
         if "cv2" in sys.modules:
             sys.modules["cv2"].setNumThreads(1)
+
+
+class _BatchTimes:
+    """Seconds of a worker's batches, written down some at a time; the last few may be lost.
+
+    None that took long is: it is written down at once.
+    """
+
+    def __init__(self, lines: LineFile, worker: int, asked: int) -> None:
+        self._lines = lines
+        self._facts = {"kind": "batches", "worker": worker, "workers": asked}
+        self._seconds: list[float] = []
+        self._written = time.perf_counter()
+
+    def __call__(self, seconds: float) -> None:
+        self._seconds.append(round(seconds, 6))
+        now = time.perf_counter()
+        if now - self._written < _EVERY_S:
+            return
+        told, self._seconds, self._written = self._seconds, [], now
+        with contextlib.suppress(OSError):  # a full disk must not end the worker
+            self._lines.write({**self._facts, "seconds": told})

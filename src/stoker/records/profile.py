@@ -107,6 +107,7 @@ class LoaderFacts(_Record, frozen=True, kw_only=True):
     # Bytes of the files read for a sample over the sample's own, where files hold many samples.
     read_amplification: float | None = None
     native_threads: int | None = None  # of all workers together
+    in_order: bool = True  # batches reach the loop in the order of their indices
     random_share: float | None = None  # of the time of a sample, from the first random op on
     random_op: str | None = None  # the first operation whose result other seeds change
     cut: str | None = None  # the transforms by name: packed once, every epoch's, the device's
@@ -139,6 +140,18 @@ class StepInside(_Record, frozen=True, kw_only=True):
     collective: float = 0.0
     blocked: float = 0.0
     places: tuple[Place, ...] = ()
+
+
+class StepBySize(_Record, frozen=True, kw_only=True):
+    """Leg F: a step on kept batches that are whole, and on the first halves of them, in turn.
+
+    `whole` and `half` are seconds of a step, `samples` and `half_samples` what it takes in.
+    """
+
+    samples: int
+    half_samples: int
+    whole: Spread
+    half: Spread
 
 
 class MemoryGrowth(_Record, frozen=True, kw_only=True):
@@ -180,6 +193,17 @@ class CandidateTrial(_Record, frozen=True, kw_only=True):
     data: str = ""  # what it means for samples and their order
     unfit: str = ""  # why `stoker run` could not apply it
     skipped: str = ""
+
+
+class BatchTimes(_Record, frozen=True, kw_only=True):
+    """What single batches cost one worker: the wall seconds of each, in their order.
+
+    Of a loader of the script's own arguments and number of workers, alone (leg L) and beside the
+    step (leg C).
+    """
+
+    workers: int
+    seconds: tuple[float, ...]
 
 
 class StageTime(_Record, frozen=True, kw_only=True):
@@ -393,7 +417,9 @@ class Profile(_Record, frozen=True, kw_only=True):
     trials: tuple[Trial, ...] = ()
     candidates: tuple[CandidateTrial, ...] = ()  # of `--try`, in the order in which they were met
     inside: StepInside | None = None
+    by_size: StepBySize | None = None
     memory: MemoryGrowth | None = None
+    batches: BatchTimes | None = None
     stages: tuple[StageTime, ...] = ()
     stage_scaling: StageScaling | None = None
     slowest: tuple[SampleCost, ...] = ()

@@ -8,7 +8,7 @@ from stoker.remedy.request import Request
 from stoker.remedy.settings import REORDERED, SAME, Change, Refusal, Settings, Subject
 
 # Shared memory is everybody's: a deeper queue may take half of what is free.
-_SHARE_OF_FREE = 0.5
+SHARE_OF_FREE = 0.5
 
 
 def prefetch_depth(subject: Subject, settings: Settings, request: Request) -> Change | Refusal:
@@ -21,7 +21,7 @@ def prefetch_depth(subject: Subject, settings: Settings, request: Request) -> Ch
     free = subject.shm_free_bytes
     deeper = replace(settings, prefetch_factor=count)
     needed = (subject.batch_bytes or 0) * deeper.depth
-    if free is not None and needed > _SHARE_OF_FREE * free:
+    if free is not None and needed > SHARE_OF_FREE * free:
         return Refusal(
             f"{deeper.depth} ready batches need {needed / 1e6:.0f} MB of shared memory, "
             f"{free / 1e6:.0f} MB are free"

@@ -1,29 +1,39 @@
 """What the closed form leaves out: variance, delivery order and prefetch depth, by simulation.
 
-`loader_run` is a DataLoader of worker processes in front of one consumer; `chain` is a row of
-stages with bounded queues between them. Both are exact for the times they are given and draw no
-random numbers of their own: variance enters through the empirical costs.
+`loader_runs` is a DataLoader of worker processes in front of one consumer, many runs of it side by
+side; `chain` is a row of stages with bounded queues between them. Both are exact for the times they
+are given and draw no random numbers of their own: variance enters through the empirical costs.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stoker.errors import InputError
 
+Seconds = NDArray[np.float64]
+
+
+class LoaderRuns(NamedTuple):
+    """What simulated runs gave, start-up excluded: an array of one value a run each."""
+
+    step_s: Seconds  # mean time from one step's end to the next's
+    au: Seconds  # share of the time in which the consumer worked
+    wait_s: Seconds  # mean wait for a batch
+    ready_share: Seconds  # batches that were there when they were asked for
+
 
 class LoaderRun(NamedTuple):
-    """What a simulated run gave, start-up excluded."""
+    """The same of a single run."""
 
-    step_s: float  # mean time from one step's end to the next's
-    au: float  # share of the time in which the consumer worked
-    wait_s: float  # mean wait for a batch
-    ready_share: float  # batches that were there when they were asked for
-    queued: float  # finished batches that lay waiting when one was asked for, mean
+    step_s: float
+    au: float
+    wait_s: float
+    ready_share: float
 
 
 def loader_run(
@@ -34,13 +44,38 @@ def loader_run(
     prefetch_factor: int = 2,
     in_order: bool = True,
 ) -> LoaderRun:
-    """Run `len(batch_s)` batches through `workers` workers and one consumer.
+    """One run of `len(batch_s)` batches through `workers` workers and one consumer.
 
     `batch_s` are one worker's seconds for each batch, `step_s` the consumer's (repeated when
-    shorter). Indices are handed out as torch does: `prefetch_factor` a worker to begin with, one
-    more whenever a batch is taken; round robin, or to the least loaded worker when batches may
-    come out of order. With 0 workers the consumer makes its own. The first prefetch depth is not
-    counted: it was made before anybody waited. Raises InputError for no batches or no prefetch.
+    shorter). The first prefetch depth, twice, is not counted: it was made before anybody waited.
+    Raises InputError as `loader_runs` does.
+    """
+    runs = loader_runs(
+        np.asarray([batch_s], dtype=np.float64),
+        np.asarray([step_s], dtype=np.float64),
+        workers=workers,
+        prefetch_factor=prefetch_factor,
+        in_order=in_order,
+    )
+    return LoaderRun(*(float(values[0]) for values in runs))
+
+
+def loader_runs(
+    batch_s: Seconds,
+    step_s: Seconds,
+    *,
+    workers: int,
+    prefetch_factor: int = 2,
+    in_order: bool = True,
+    warm_up: int | None = None,
+) -> LoaderRuns:
+    """Runs side by side, each with a row of seconds a batch and a row of seconds a step.
+
+    `batch_s` has the shape (runs, batches), `step_s` (runs, steps), repeated when shorter. Indices
+    are handed out as torch does: `prefetch_factor` a worker to begin with, one more whenever a
+    batch is taken; round robin, which out of order comes to the worker whose batch was taken. With
+    0 workers the consumer makes its own. `warm_up` batches at the start are not counted, by default
+    twice the prefetch depth. Raises InputError for no more batches than those, and for no prefetch.
     """
     if workers > 0 and prefetch_factor < 1:
         raise InputError(
@@ -49,85 +84,67 @@ def loader_run(
             run_next="give 1 or more; torch's default is 2",
         )
     depth = workers * prefetch_factor
-    warm_up = 2 * depth
-    if len(batch_s) <= warm_up:
+    skipped = 2 * depth if warm_up is None else warm_up
+    runs, batches = batch_s.shape
+    if batches <= max(skipped, depth):
         raise InputError(
-            f"{len(batch_s)} batches are too few: the first {warm_up} only fill the queue",
+            f"{batches} batches are too few: the first {skipped} only fill the queue",
             looked_at=f"{workers} workers that prefetch {prefetch_factor} each",
-            run_next=f"give more than {warm_up} batch times",
+            run_next=f"give more than {max(skipped, depth)} batch times",
         )
-    deliver = _Workers(batch_s, workers, in_order).deliver if workers else None
-    now, marks, waits, queued = 0.0, [], [], []
-    for index in range(len(batch_s)):
-        asked = now
-        if deliver is None:
-            now += batch_s[index]
-            waiting = 0
-        else:
-            now, waiting = deliver(asked, depth if index == 0 else 1)
-        waits.append(now - asked)
-        queued.append(waiting)
-        now += step_s[index % len(step_s)]
-        marks.append(now)
-    counted = range(warm_up, len(batch_s))
-    begin = marks[warm_up - 1] if warm_up else 0.0
-    spent = marks[-1] - begin
-    working = sum(step_s[index % len(step_s)] for index in counted)
-    return LoaderRun(
-        step_s=spent / len(counted),
-        au=working / spent,
-        wait_s=sum(waits[index] for index in counted) / len(counted),
-        ready_share=sum(waits[index] <= 0 for index in counted) / len(counted),
-        queued=sum(queued[index] for index in counted) / len(counted),
-    )
+    queue = _Queue(batch_s, workers, depth, in_order=in_order) if workers else None
+    now, began = np.zeros(runs), np.zeros(runs)
+    waited, worked, ready = np.zeros(runs), np.zeros(runs), np.zeros(runs)
+    for index in range(batches):
+        if index == skipped:
+            began = now
+        given = queue.take(index, now) if queue is not None else now + batch_s[:, index]
+        step = step_s[:, index % step_s.shape[1]]
+        if index >= skipped:
+            waited += given - now
+            ready += given <= now
+            worked += step
+        now = given + step
+    counted, spent = batches - skipped, now - began
+    return LoaderRuns(spent / counted, worked / spent, waited / counted, ready / counted)
 
 
-class _Workers:
-    """Worker processes, each with a queue of the indices it was given."""
+class _Queue:
+    """The batches that are being made or lie ready, `depth` of them in each run.
 
-    def __init__(self, batch_s: Sequence[float], workers: int, in_order: bool) -> None:
+    A place in it belongs to one worker: in order batch i comes from place i modulo the depth, out
+    of order from the place that is ready first, and the next batch for it goes to the same worker.
+    """
+
+    def __init__(self, batch_s: Seconds, workers: int, depth: int, *, in_order: bool) -> None:
+        runs, self._batches = batch_s.shape
         self._batch_s = batch_s
-        self._free = [0.0] * workers  # when each worker will have finished all it was given
-        self._given = 0
-        self._taken = 0
+        self._depth = depth
         self._in_order = in_order
-        self._ready: list[tuple[float, int]] = []  # (finished at, index), heap when unordered
-        self._made_at: deque[float] = deque()
+        self._workers = workers
+        self._rows = np.arange(runs)
+        self._free = np.zeros((runs, workers))  # when each worker has made all it was given
+        self._ready = np.empty((runs, depth))  # when the batch of each place is made
+        for index in range(depth):
+            worker = index % workers
+            self._free[:, worker] += batch_s[:, index]
+            self._ready[:, index] = self._free[:, worker]
 
-    def _give(self, now: float) -> None:
-        """The next index to the next worker; it starts when the worker is free."""
-        if self._given == len(self._batch_s):
-            return
-        worker = (
-            self._given % len(self._free)
-            if self._in_order
-            else min(range(len(self._free)), key=self._free.__getitem__)
-        )
-        self._free[worker] = max(self._free[worker], now) + self._batch_s[self._given]
-        if self._in_order:
-            self._made_at.append(self._free[worker])
-        else:
-            heapq.heappush(self._ready, (self._free[worker], self._given))
-        self._given += 1
-
-    def deliver(self, asked: float, new: int) -> tuple[float, int]:
-        """When the batch asked for is there, and how many finished ones lay waiting.
-
-        `new` indices are handed out: all of the prefetch at the first call, one at each other.
-        """
-        if self._taken == 0:
-            for _ in range(new):
-                self._give(0.0)
-        if self._in_order:
-            waiting = sum(1 for _ in takewhile(lambda made: made <= asked, self._made_at))
-            at = self._made_at.popleft()
-        else:
-            waiting = sum(made <= asked for made, _ in self._ready)
-            at, _ = heapq.heappop(self._ready)
-        self._taken += 1
-        now = max(asked, at)
-        self._give(now)
-        return now, waiting
+    def take(self, index: int, asked: Seconds) -> Seconds:
+        """When the batch that is asked for is there; its worker is given another one then."""
+        place = np.full(len(asked), index % self._depth)
+        if not self._in_order:
+            place = self._ready.argmin(axis=1)
+        taken: Seconds = np.maximum(asked, self._ready[self._rows, place])
+        following = index + self._depth
+        made = np.full(len(asked), np.inf)
+        if following < self._batches:
+            worker = place % self._workers
+            # It begins when its worker is through with what it was given before.
+            made = np.maximum(self._free[self._rows, worker], taken) + self._batch_s[:, following]
+            self._free[self._rows, worker] = made
+        self._ready[self._rows, place] = made
+        return taken
 
 
 class Station(NamedTuple):

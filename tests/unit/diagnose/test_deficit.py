@@ -137,7 +137,10 @@ def test_a_draw_in_the_data_set_itself_is_apart_where_its_own_code_takes_little(
 def test_an_archive_that_is_opened_for_each_of_its_samples_is_named(
     workers: int, opening: str, read: float | None, code: VerdictCode | None
 ) -> None:
-    stages = (stage(opening, 0.02, True), stage("decode (Pillow)", 0.01, True))
+    stages = (
+        stage(opening, 0.02, deterministic=True),
+        stage("decode (Pillow)", 0.01, deterministic=True),
+    )
     serial = {"real": 0.33, "wait": 0.25, "contended": None, "drain": None}
     given = starved(workers, stages=stages, **({} if workers else serial))
     diagnosis = diagnose(with_loader(given, read_amplification=read))
@@ -150,9 +153,9 @@ def test_an_archive_that_is_opened_for_each_of_its_samples_is_named(
 
 def test_a_data_set_that_draws_first_is_as_random_as_its_stages_are() -> None:
     stages = (
-        stage("Photos.load", 0.027, True),
-        stage("crop (Pillow)", 0.002, False),
-        stage("Photos.__getitem__", 0.001, False),
+        stage("Photos.load", 0.027, deterministic=True),
+        stage("crop (Pillow)", 0.002, deterministic=False),
+        stage("Photos.__getitem__", 0.001, deterministic=False),
     )
     given = with_loader(
         starved(stages=stages), random_share=0.99, random_op="Photos.__getitem__", sample_s=0.03

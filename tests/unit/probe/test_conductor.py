@@ -117,6 +117,9 @@ class Library:
     def has_optimizer(self) -> bool:
         return self.optimizer
 
+    def has_compiled(self) -> bool:
+        return False
+
     def synchronize(self) -> None:
         pass
 

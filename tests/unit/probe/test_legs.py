@@ -20,6 +20,8 @@ class FakeLoop:
     wants_stages = True
     native_threads = 4
     start_each_s = 0.0
+    can_halve = False
+    on_a_core = 0.0  # share of a step for which the host is
 
     def __init__(
         self, *, workers: int, step_s: float, load_s: Callable[[int], float], noise: float = 0.0
@@ -72,6 +74,9 @@ class FakeLoop:
                 measured.wait.append(wait * factor)
                 measured.compute.append(self._step_s * factor)
         measured.boundaries = window.epochs
+        if window.leg == "P":
+            share = self.on_a_core / 2
+            measured.inside = {"states": {"python": share, "library": share, "blocked": 0.0}}
         return measured
 
 
@@ -246,3 +251,31 @@ def test_stages_are_timed_with_fewer_workers_too_where_those_are_faster() -> Non
     helped = FakeLoop(workers=4, step_s=0.01, load_s=lambda workers: 0.2 / max(1, workers))
     conduct(helped)
     assert [workers for what, workers in helped.drained if what == "S"] == [4]
+
+
+def launching(**changes: object) -> FakeLoop:
+    """A step on a device that the host launches all the time."""
+    loop = FakeLoop(workers=2, step_s=0.02, load_s=lambda _: 0.01)
+    known: dict[str, object] = {"has_device": True, "can_halve": True, "on_a_core": 0.9}
+    for name, value in (known | changes).items():
+        setattr(loop, name, value)
+    conduct(loop)
+    return loop
+
+
+def test_two_batch_sizes_take_turns_behind_all_other_windows() -> None:
+    loop = launching()
+    sizes = [window.variant for window in loop.windows if window.leg == "F"]
+    assert sizes == ["whole", "half"] * 3
+    assert all(window.leg == "F" for window in loop.windows[-6:])
+    assert all(window.steps >= 8 and window.skip for window in loop.windows[-6:])
+    assert loop.once_s is not None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"has_device": False}, {"can_halve": False}, {"on_a_core": 0.4}]
+)
+def test_one_size_is_enough_where_no_launch_is_waited_for_or_no_half_is_a_batch(
+    changes: dict[str, object],
+) -> None:
+    assert not [window for window in launching(**changes).windows if window.leg == "F"]

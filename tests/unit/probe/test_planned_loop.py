@@ -30,7 +30,7 @@ def loop(tmp_path: Path, start_each_s: float | None, *, workers: int = 2) -> Pla
         epochs,
         now=lambda: 0.0,
         owned_cores=2.0,
-        has_device=False,
+        stand_ins=cast(Any, SimpleNamespace(has_device=False, can_halve=lambda facts: False)),
     )
 
 

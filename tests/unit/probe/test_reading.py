@@ -8,104 +8,18 @@ from typing import Any
 
 import pytest
 
-from stoker.probe.host import host_facts
-from stoker.probe.reading import read_profile
-from stoker.records.profile import End, Environment, Profile, Script
-
-Line = dict[str, Any]
-
-
-def loader(**changes: Any) -> Line:
-    facts = {
-        "kind": "training-loader",
-        "workers": 0,
-        "batch_size": 8,
-        "batches": 100,
-        "samples": 800,
-        "prefetch_factor": None,
-        "persistent_workers": False,
-        "pin_memory": False,
-        "start_method": None,
-        "dataset": "train.Photos",
-        "iterable": False,
-        "device": None,
-        "rank": 0,
-        "world": 1,
-        "versions": {"torch": "2.5"},
-    }
-    return facts | changes
-
-
-def window(leg: str, wait: list[float], compute: list[float], **changes: Any) -> Line:
-    line = {
-        "kind": "window",
-        "leg": leg,
-        "workers": 0,
-        "skip": 0,
-        "complete": True,
-        "background": False,
-        "round": 1,
-        "wait": wait,
-        "compute": compute,
-        "drained": [],
-        "own_s": 0.0,
-        "per_step": [1] * 10,
-        "job_cores": None,
-        "main_cores": None,
-    }
-    return line | changes
-
-
-def boundary(
-    seconds: float,
-    *,
-    validation_s: float = 0.0,
-    epoch_s: float | None = None,
-    mid_validation_s: float = 0.0,
-) -> Line:
-    line = {"kind": "boundary", "seconds": seconds, "validation_s": validation_s}
-    return line | {"batches": 100, "epoch_s": epoch_s, "mid_validation_s": mid_validation_s}
-
-
-def drained(workers: int, period: float, what: str = "L") -> Line:
-    return {
-        "kind": "drain",
-        "what": what,
-        "workers": workers,
-        "ramp_s": 0.2,
-        "skipped": 1,
-        "periods": [period] * 24,
-        "cpu_s": 24 * period,
-        "runqueue_s": None,
-        "main_cpu_s": 0.0,
-        "threads": 1,
-        "foreign_cores": None,
-    }
-
-
-def end(reason: str = "budget") -> Line:
-    return {"kind": "end", "reason": reason, "start_s": [0.05], "batches": 9, "elapsed_s": 3.0}
-
-
-def real(count: int = 48, wait: float = 0.01, compute: float = 0.02, **changes: Any) -> Line:
-    return window("R", [wait] * count, [compute] * count, **changes)
-
-
-def read(folder: Path, *lines: Line, code: int = 0, reason: End | None = None) -> Profile:
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder / "trainer-11.jsonl").write_text(text)
-    return read_profile(
-        folder,
-        script=Script(argv=("train.py",), cwd="/"),
-        end=reason,
-        exit_code=code,
-        host_facts=host_facts(),
-        environment=Environment(stoker="0", python="", machine=""),
-    )
-
-
-def seconds(profile: Profile, leg: str) -> float:
-    return profile.legs[leg].period.median
+from stoker.records.profile import End
+from tests.unit.probe.sessions import (
+    Line,
+    boundary,
+    drained,
+    end,
+    loader,
+    read,
+    real,
+    seconds,
+    window,
+)
 
 
 def test_a_step_is_waiting_and_computing_and_a_kept_batch_costs_the_loop_nothing(
@@ -359,114 +273,9 @@ def test_the_memory_of_a_candidate_is_what_its_workers_hold_more(tmp_path: Path)
     assert found.more_bytes == 150
 
 
-def of_workers(
-    folder: Path,
-    trainer: int,
-    *masks: list[int],
-    lines: tuple[Line, ...] = (),
-    prepared: bool = False,
-) -> None:
-    """What the workers of a training process have written, each bound to those CPUs."""
-    for number, cpus in enumerate(masks):
-        begun = {
-            "kind": "worker",
-            "worker": number,
-            "trainer": trainer,
-            "cpus": cpus,
-            "is_prepared": prepared,
-        }
-        text = "".join(json.dumps(line) + "\n" for line in (begun, *lines))
-        (folder / f"worker-{trainer}{prepared}{number}.jsonl").write_text(text)
-
-
-def timed(**stages: list[int]) -> Line:
-    """A batch of one sample as leg S has it, with two workers."""
-    times = {
-        "workers": 2,
-        "samples": 1,
-        "runqueue_ns": 0,
-        "read_bytes": 0,
-        "gap_ns": 0,
-        "records": [],
-    }
-    return {"kind": "stages", "where": "worker", "stages": stages} | times
-
-
 def test_kept_batches_of_unequal_sizes_vary_from_round_to_round(tmp_path: Path) -> None:
     unequal = [0.02 + 0.005 * number for number in range(8)] * 4
     lines = [window("D", [0.0] * 32, unequal, round=round_) for round_ in (1, 8)]
     wide, narrow = (read(tmp_path, loader(), real(), line, end()).legs["D"] for line in lines)
     assert wide.period.median == pytest.approx(narrow.period.median)
     assert narrow.period.half_width_share < 0.01 < wide.period.half_width_share
-
-
-def test_workers_bound_to_a_core_each_have_all_of_these_cores(tmp_path: Path) -> None:
-    of_workers(tmp_path, 11, [0], [1], [2], [3])
-    profile = read(tmp_path, loader(workers=4), real(), end())
-    assert profile.host.worker_affinity == 4
-    assert "workers are bound to cores of their own: 1 of 4" in profile.environment.notes[0]
-
-
-def test_workers_bound_to_the_same_core_have_one(tmp_path: Path) -> None:
-    of_workers(tmp_path, 11, [2], [2])
-    profile = read(tmp_path, loader(workers=2), real(), end())
-    assert profile.host.worker_affinity == 1
-    assert profile.environment.notes == ()
-
-
-def test_the_workers_of_empty_batches_say_nothing_of_what_the_script_binds_its_own_to(
-    tmp_path: Path,
-) -> None:
-    of_workers(tmp_path, 11, [0], [0], prepared=True)
-    of_workers(tmp_path, 11, [0, 1], [0, 1])
-    profile = read(tmp_path, loader(workers=2), real(), end())
-    assert profile.host.worker_affinity == 1
-    assert profile.environment.notes == ()
-
-
-def test_the_workers_of_another_rank_say_nothing_of_this_one(tmp_path: Path) -> None:
-    of_workers(tmp_path, 11, [0, 1], lines=(timed(decode=[1, 3_000, 3_000]),))
-    of_workers(tmp_path, 12, [0], lines=(timed(wait=[1, 9_000, 0]),))
-    second = [loader(rank=1), real(), timed(wait=[1, 9_000, 0])]
-    (tmp_path / "trainer-12.jsonl").write_text("".join(json.dumps(one) + "\n" for one in second))
-    profile = read(tmp_path, loader(workers=2), real(), end())
-    assert profile.host.worker_affinity == 2
-    assert [stage.stage for stage in profile.stages] == ["decode"]
-
-
-def test_what_workers_said_and_which_stages_repeat_is_told(tmp_path: Path) -> None:
-    said = timed(decode=[1, 3_000, 3_000], flip=[1, 2_000, 2_000]) | {"notes": ["pixel: too often"]}
-    of_workers(tmp_path, 11, [0], [0], lines=(said, said))
-    repeats = {"kind": "repeats", "stages": {"decode": True, "flip": False}}
-    profile = read(tmp_path, loader(workers=2), real(), repeats, end())
-    assert profile.environment.notes == ("pixel: too often",)
-    assert {stage.stage: stage.deterministic for stage in profile.stages} == repeats["stages"]
-
-
-def grown(batches: int, unique_bytes: int, **changes: Any) -> Line:
-    line = {"kind": "memory", "workers": 2, "main_bytes": 10**9, "pids": [21, 22]}
-    return line | {"batches": batches, "unique_bytes": unique_bytes} | changes
-
-
-def test_memory_grows_by_the_batches_that_the_workers_made(tmp_path: Path) -> None:
-    seen = [grown(10, 10_000_000), grown(110, 14_000_000), grown(210, 20_000_000)]
-    growth = read(tmp_path, loader(), real(), *seen, end()).memory
-    assert growth is not None
-    assert growth.bytes_per_batch == 60_000
-    assert (growth.batches, growth.unique_bytes, growth.main_bytes) == (210, 20_000_000, 10**9)
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [
-        [grown(10, 5)],
-        [grown(10, 5), grown(10, 9)],
-        [grown(10, 5), grown(90, 9, pids=[23, 24])],
-        [grown(10, 5, workers=0), grown(90, 9, workers=0)],
-    ],
-    ids=["once", "no batch between", "other workers", "no workers"],
-)
-def test_of_workers_that_were_not_seen_at_work_no_growth_is_told(
-    tmp_path: Path, seen: list[Line]
-) -> None:
-    assert read(tmp_path, loader(), real(), *seen, end()).memory is None

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from stoker.probe.stage_lines import opened_files, stage_lines, waiting_share, worker_lines
+from stoker.probe.stage_lines import (
+    batch_seconds,
+    opened_files,
+    stage_lines,
+    waiting_share,
+    worker_lines,
+)
 
 
 def batch(wall_ns: int, cpu_ns: int, runqueue_ns: int | None, **more: Any) -> dict[str, Any]:
@@ -48,3 +54,19 @@ def test_each_training_process_has_its_own_workers(tmp_path: Path) -> None:
     assert [line["of"] for line in stage_lines(tmp_path, 11)] == [21, 23, 11]
     assert [line["of"] for line in stage_lines(tmp_path, 12)] == [22, 12]
     assert [line["pid"] for line in worker_lines(tmp_path, 11) if "pid" in line] == [21, 23]
+
+
+def test_single_batches_come_from_one_worker_after_the_other(tmp_path: Path) -> None:
+    def timed(worker: int, *seconds: float, workers: int = 2) -> dict[str, Any]:
+        return {"kind": "batches", "worker": worker, "workers": workers, "seconds": seconds}
+
+    begun = {"kind": "worker", "trainer": 11}
+    # Written in parts; the first batch of each worker is none like the others.
+    write(tmp_path / "worker-32.jsonl", begun, timed(0, 9.0, 0.1), timed(0, 0.3, 0.5))
+    write(tmp_path / "worker-31.jsonl", begun, timed(1, 8.0, 0.2, 0.4))
+    write(tmp_path / "worker-33.jsonl", begun, timed(0, 7.0, 0.7, workers=4))
+    write(tmp_path / "worker-34.jsonl", begun | {"trainer": 12}, timed(0, 6.0, 0.6))
+
+    assert batch_seconds(tmp_path, 11, 2) == [0.1, 0.2, 0.3, 0.4]
+    assert batch_seconds(tmp_path, 11, 4) == [], "one of four workers tells nothing of the order"
+    assert batch_seconds(tmp_path, 13, 2) == []

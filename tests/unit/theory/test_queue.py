@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import InputError
-from stoker.theory.queue import Station, chain, loader_run
+from stoker.theory.queue import Station, chain, loader_run, loader_runs
 
 MS = 1e-3
 
@@ -75,6 +75,51 @@ def test_depth_and_then_disorder_mend_the_stalls_of_variance() -> None:
     unordered = loader_run(costs, [30 * MS], workers=2, prefetch_factor=8, in_order=False)
     assert shallow.au + 0.1 < deep.au
     assert deep.au < unordered.au
+
+
+def test_out_of_order_a_slow_batch_holds_up_its_own_worker_alone() -> None:
+    """Two workers, a batch ahead each: one takes 100 ms, the other makes all the others in 10."""
+    costs = [100 * MS] + [10 * MS] * 8
+    loose = loader_runs(
+        np.array([costs]),
+        np.array([[10 * MS]]),
+        workers=2,
+        prefetch_factor=1,
+        in_order=False,
+        warm_up=0,
+    )
+    # The quick worker's eight are made while the ones before them are used; then the slow one.
+    assert loose.step_s[0] * len(costs) == pytest.approx(110 * MS)
+    strict = loader_runs(
+        np.array([costs]), np.array([[10 * MS]]), workers=2, prefetch_factor=1, warm_up=0
+    )
+    # The slow one is waited for first, and then none.
+    assert strict.step_s[0] * len(costs) == pytest.approx(190 * MS)
+
+
+def test_out_of_order_no_worker_is_given_more_than_its_share_of_the_queue() -> None:
+    """Two ahead each: what stands behind the slow batch waits for it, whoever is free."""
+    costs = [300 * MS, 10 * MS, 10 * MS] + [10 * MS] * 17
+    found = loader_runs(
+        np.array([costs]),
+        np.array([[10 * MS]]),
+        workers=2,
+        prefetch_factor=2,
+        in_order=False,
+        warm_up=0,
+    )
+    # 18 batches of the quick worker are over at 190 ms; the slow one and its follower come last.
+    assert found.step_s[0] * len(costs) == pytest.approx(320 * MS)
+
+
+@given(seed=st.integers(0, 1000), in_order=st.booleans())
+def test_runs_side_by_side_are_each_what_they_are_alone(seed: int, in_order: bool) -> None:
+    rng = np.random.default_rng(seed)
+    costs, steps = rng.uniform(1e-3, 0.1, (3, 40)), rng.uniform(1e-3, 0.1, (3, 4))
+    together = loader_runs(costs, steps, workers=3, in_order=in_order)
+    for row in range(3):
+        alone = loader_run(list(costs[row]), list(steps[row]), workers=3, in_order=in_order)
+        assert [values[row] for values in together] == pytest.approx(list(alone))
 
 
 def test_no_depth_mends_a_loader_that_is_too_slow_on_the_average() -> None:

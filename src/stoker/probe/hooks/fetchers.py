@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 from stoker.probe.hooks.patches import Patches
 
 _MODULE = "torch.utils.data._utils.fetch"
+_KINDS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 
 
 class Recording(Protocol):
@@ -32,7 +34,7 @@ def instrument_fetcher(dataset: Any, recorder: Recording, patches: Patches) -> N
     In the main process only fetches of `dataset` are timed: the others are not training.
     """
     module = sys.modules.get(_MODULE)
-    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+    for name in _KINDS:
         kind = getattr(module, name, None)
         if kind is None:
             patches.timing.note(f"torch has no {name}: its batches are not timed")
@@ -40,6 +42,31 @@ def instrument_fetcher(dataset: Any, recorder: Recording, patches: Patches) -> N
         patches.attribute(kind, "fetch", _timed_fetch(kind.fetch, dataset, recorder, patches))
     if recorder.where == "worker":
         _time_hand_off(patches)
+
+
+def time_whole_fetches(sink: Callable[[float], object]) -> None:
+    """Have `sink` told the wall seconds of each batch that this process makes from now on.
+
+    Never undone: for workers that are ours. Without torch's fetchers nothing is told.
+    """
+    module = sys.modules.get(_MODULE)
+    for name in _KINDS:
+        kind = getattr(module, name, None)
+        if kind is not None:
+            kind.fetch = _clocked(kind.fetch, sink)
+
+
+def _clocked(
+    original: Callable[[Any, Any], Any], sink: Callable[[float], object]
+) -> Callable[[Any, Any], Any]:
+    @wraps(original)
+    def fetch(fetcher: Any, index: Any) -> Any:
+        began = time.perf_counter()
+        batch = original(fetcher, index)  # one that fails is no batch
+        sink(time.perf_counter() - began)
+        return batch
+
+    return fetch
 
 
 def _timed_fetch(

@@ -230,10 +230,22 @@ def loader_facts(loader: Any) -> dict[str, Any]:
         "prefetch_factor": loader.prefetch_factor if loader.num_workers else None,
         "persistent_workers": bool(loader.persistent_workers),
         "pin_memory": bool(loader.pin_memory),
+        "in_order": bool(getattr(loader, "in_order", True)),
+        "ends_partial": ends_partial(loader),
         "start_method": start_method_of(loader),
         "dataset": f"{dataset.__module__}.{dataset.__qualname__}",
         "iterable": is_iterable,
     }
+
+
+def ends_partial(loader: Any) -> bool:
+    """The last batch of an epoch is smaller than the others: its script takes other sizes."""
+    if loader._dataset_kind == 1 or not loader.batch_size or loader.drop_last:
+        return False
+    try:
+        return bool(len(loader.sampler) % loader.batch_size)
+    except TypeError:
+        return False  # a sampler without a length
 
 
 def samples_of(loader: Any) -> int | None:
@@ -314,6 +326,11 @@ class TorchView:
         return module is not None and any(
             issubclass(type(each), module.Optimizer) for each in gc.get_objects()
         )
+
+    def has_compiled(self) -> bool:
+        """As torch.compile counts what it has traced; its module is imported by optimizers, too."""
+        counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+        return any(counters.get("frames", {}).values())
 
     def _emulator(self) -> Any:
         module = sys.modules.get("stoker.emulate")
