@@ -64,7 +64,7 @@ def main():
     print(f"gain measured: {measured:.2f}x ({min(gains):.2f} to {max(gains):.2f})")
     promise = fix["speedup"]
     if promise is None:
-        print("gain promised: none, the interval was too wide")
+        print(f"gain promised: none, {fix.get('withheld') or 'the interval was too wide'}")
         return
     low, high = promise["low"], promise["high"]
     inside = "inside" if low <= measured <= high else "OUTSIDE"

@@ -115,6 +115,17 @@ def test_a_script_without_torch_is_told_so_by_the_command(in_folder: Path) -> No
     assert "no training loop was seen" in _first_lines(stderr)
 
 
+def test_a_script_that_fails_for_want_of_its_own_python_is_told_how_to_name_one(
+    in_folder: Path,
+) -> None:
+    (in_folder / "breaks.py").write_text("import a_package_of_another_environment")
+
+    code, _, stderr = answer("breaks.py")
+
+    assert code == 1
+    assert "stoker doctor -- PYTHON breaks.py" in stderr
+
+
 def test_three_steps_are_too_few_for_a_verdict_and_are_shown(in_folder: Path) -> None:
     code, _, stderr = answer("--json", "d.json", script("ending.py"), "three-steps")
 

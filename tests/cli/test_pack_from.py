@@ -218,7 +218,7 @@ def test_a_run_that_no_pack_helps_is_refused_with_its_numbers(tmp_path: Path) ->
 def test_what_is_not_known_yet_is_not_called_useless(tmp_path: Path) -> None:
     error = told("--from", diagnosed(inconclusive(), tmp_path), tmp_path / "p")
     assert "it is not known yet whether a pack would help" in error
-    assert "stoker doctor again" in error and "keeps up" not in error
+    assert "stoker doctor --budget 90 --json" in error and "keeps up" not in error
 
 
 def test_what_can_not_be_packed_is_refused(tmp_path: Path) -> None:

@@ -133,6 +133,26 @@ def test_every_link_to_a_file_leads_somewhere() -> None:
     assert broken == []
 
 
+def headings(text: str) -> set[str]:
+    """The places of a page that a link may name, as GitHub spells them."""
+    lines = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
+
+
+def test_every_link_to_a_place_on_a_page_leads_there() -> None:
+    links = [
+        (path, link.partition("#"))
+        for path in DOCUMENTS
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+#[^)\s]+)", path.read_text())
+    ]
+    broken = [
+        f"{path.relative_to(ROOT)}: {''.join(link)}"
+        for path, link in links
+        if link[2] not in headings((path.parent / link[0] if link[0] else path).read_text())
+    ]
+    assert links and broken == []
+
+
 SAMPLE = """Text.
 
 ```python

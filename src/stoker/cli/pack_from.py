@@ -128,7 +128,8 @@ def _require_need(diagnosis: Diagnosis, given: str) -> None:
         raise InputError(
             f"it is not known yet whether a pack would help: {verdict.sentence}",
             looked_at=f"{given}: {numbers}",
-            run_next="stoker doctor again, with more --budget or epochs; or pack with --force",
+            run_next=f"stoker doctor --budget 90 --json {shlex.quote(given)} "
+            f"{shlex.join(diagnosis.script.argv)}; or pack with --force",
         )
     first = diagnosis.fixes[0].how if diagnosis.fixes else "nothing: the loader keeps up"
     raise InputError(

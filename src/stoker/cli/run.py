@@ -163,7 +163,7 @@ def _json_path(given: str | None) -> str | None:
         raise UsageError(
             "--json -: stdout belongs to the script",
             looked_at="--json -",
-            run_next="give a file",
+            run_next="--json FILE",
         )
     return str(Path(given).absolute())
 

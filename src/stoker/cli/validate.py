@@ -93,7 +93,8 @@ def _read(path: str) -> list[dict[str, str]]:
                 raise InputError(
                     f"{path} has no column {' and no column '.join(map(' or '.join, missing))}",
                     looked_at="its columns " + (", ".join(names) or "(none)"),
-                    run_next="docs/commands/predict.md lists the columns that are read",
+                    run_next="give a column each; stack, layout, precision, family, "
+                    "batch_per_accel, framework, input and unit are read where they are",
                 )
             rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -126,7 +126,7 @@ class Facts:
     def redone_share(self) -> float | None:
         """Share of the loader's CPU time that must be spent anew on each sample, at most.
 
-        From the first random operation on, and what is no sample's own: collation, hand-over.
+        From the first random operation on, and what is no sample's own: collation, hand-off.
         """
         shares = measured.shares_of(self.profile)
         return None if shares is None else 1 - shares.repeated

@@ -22,7 +22,7 @@ from stoker.records.diagnosis import (
 from stoker.records.profile import Gap, Profile
 from stoker.stats import Spread, difference, ratio
 
-# As for loops with a loader: what hand-over alone costs, and no fix of loading could win more.
+# As for loops with a loader: what hand-off alone costs, and no fix of loading could win more.
 _INNOCENT = 0.05
 # Losses, gradients set to zero and logging are outside of the model too: 2 % of a step of 40 ms on
 # idle cores, 7 % on busy ones. What is said never claims more than what was seen.

@@ -1,4 +1,4 @@
-"""Workers that cost more than they give: hand-over, each other's way, work item by item."""
+"""Workers that cost more than they give: hand-off, each other's way, work item by item."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def per_item(facts: Facts) -> Judgement | None:
         instead = "more workers would only share it out"
     else:
         rows = [row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R")]
-        instead = "workers would add the hand-over to it"
+        instead = "workers would add the hand-off to it"
     return Judgement(
         code=VerdictCode.PER_ITEM_OVERHEAD,
         sentence=(

@@ -20,7 +20,7 @@ from stoker.records.diagnosis import Evidence, LedgerRow, Part, Verdict, Verdict
 from stoker.records.profile import LegCode, Profile
 from stoker.stats import WANTED_HALF_WIDTH, Spread
 
-# Up to this share of the step the loader is innocent: it is what hand-over alone costs a healthy
+# Up to this share of the step the loader is innocent: it is what hand-off alone costs a healthy
 # loader here (1 to 5 % over the control cases), and no fix of loading could win more.
 INNOCENT_SHARE = 0.05
 # Other processes on this share of the cores can cost a step as much as a loader that is a little

@@ -7,6 +7,7 @@ what it writes, ends it when it won't, and cleans up. The script's own output go
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -257,7 +258,8 @@ class _Run:
         looked_at = "torch.utils.data.DataLoader in every Python process of the run: " + (
             f"{seen} batches, then the run ended" if seen else "no batch was taken from one"
         )
-        name = next(word for word in self._script.argv if word not in ("-m", "--"))
+        argv = self._script.argv
+        name = next(word for word in argv if word not in ("-m", "--"))
         if self._signal is not None:
             return ProbeError(
                 f"interrupted before the training loop of {name} was seen",
@@ -269,7 +271,8 @@ class _Run:
             return ProbeError(
                 f"{name} failed with exit code {code} before its training loop was seen",
                 looked_at=looked_at,
-                run_next="its own message stands above; run it without stoker first",
+                run_next="its own message stands above; does it run without stoker?"
+                + _elsewhere(argv),
                 exit_code=code,
             )
         if steps:
@@ -288,6 +291,14 @@ class _Run:
                 "for batch in stoker.watch(batches) marks a loop without a DataLoader"
             ),
         )
+
+
+def _elsewhere(argv: tuple[str, ...]) -> str:
+    """How a script is started by another Python than ours; nothing for a launcher, with its own."""
+    if argv[0] == "--":
+        return ""
+    named = argv[:2] if argv[0] == "-m" else argv[:1]
+    return f" with another Python: stoker doctor -- PYTHON {shlex.join(named)}"
 
 
 def _script(target: Target) -> Script:

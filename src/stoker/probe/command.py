@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -141,4 +142,11 @@ def _check_script(name: str, asked: str) -> None:
             f"the script {name!r} can't be read",
             looked_at=str(path.absolute()),
             run_next=f"chmod u+r {name}",
+        )
+    if path.suffix == ".ipynb":
+        raise InputError(
+            f"{name!r} is a notebook, not a script",
+            looked_at=str(path.absolute()),
+            run_next=f"jupyter nbconvert --to script {shlex.quote(name)}, then stoker {asked} "
+            f"{shlex.quote(str(path.with_suffix('.py')))}",
         )

@@ -22,7 +22,7 @@ from stoker.errors import InputError
 T = TypeVar("T")
 
 _WRITER = "stoker doctor --json FILE SCRIPT writes such a file"
-_EDITED = "was the file edited, or written by another version of stoker?"
+_EDITED = f"{_WRITER}; was this one edited, or written by another version of stoker?"
 
 
 def to_json(record: Any) -> str:

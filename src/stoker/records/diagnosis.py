@@ -1,6 +1,6 @@
 """What was concluded: the verdict with its evidence, the ledger, ranked fixes and don'ts.
 
-A Diagnosis as JSON is the file that report, run, pack, predict and check read.
+A Diagnosis as JSON is the file that report, run, pack, predict and plan read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Diagnosis as finished strings: wording, rounding and order are decided here, once.
 
-Every kind of report (terminal, page, notebook) shows this view and nothing else, so that two
-reports cannot disagree. It formats; it measures, concludes and adds up nothing of its own.
+Every kind of report shows this view and nothing else, so that two reports cannot disagree. It
+formats; it measures, concludes and adds up nothing of its own.
 """
 
 from __future__ import annotations

@@ -58,3 +58,12 @@ def test_what_is_not_there_is_refused_with_where_was_looked(
     assert name in refused.value.happened
     assert str(folder) in refused.value.looked_at
     assert "stoker doctor" in refused.value.run_next
+
+
+def test_a_notebook_is_refused_with_how_it_is_made_a_script(folder: Path) -> None:
+    (folder / "my train.ipynb").write_text("{}")
+    with pytest.raises(InputError, match="is a notebook") as refused:
+        command_of("script", ("my train.ipynb",), asked="run")
+    assert refused.value.run_next == (
+        "jupyter nbconvert --to script 'my train.ipynb', then stoker run 'my train.py'"
+    )
