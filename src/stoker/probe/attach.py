@@ -271,7 +271,7 @@ class _Run:
             return ProbeError(
                 f"{name} failed with exit code {code} before its training loop was seen",
                 looked_at=looked_at,
-                run_next="its own message stands above; does it run without stoker?"
+                run_next="its own message stands above; run it without stoker first"
                 + _elsewhere(argv),
                 exit_code=code,
             )
@@ -298,7 +298,7 @@ def _elsewhere(argv: tuple[str, ...]) -> str:
     if argv[0] == "--":
         return ""
     named = argv[:2] if argv[0] == "-m" else argv[:1]
-    return f" with another Python: stoker doctor -- PYTHON {shlex.join(named)}"
+    return f"; with another Python: stoker doctor -- PYTHON {shlex.join(named)}"
 
 
 def _script(target: Target) -> Script:

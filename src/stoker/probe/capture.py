@@ -182,7 +182,7 @@ class _Run:
             raise ProbeError(
                 f"{name} ended with exit code {code} before its training loop was reached",
                 looked_at=f"a loader over {wanted}",
-                run_next="its own message stands above; does it run without stoker?",
+                run_next="its own message stands above; run it without stoker first",
             )
         raise NoLoopFound(
             f"{name} ran to its end, and no training loader over {wanted} was iterated",
