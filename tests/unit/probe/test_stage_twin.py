@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from stoker.probe import stages
 from stoker.probe.stage_reading import read_stages
-from stoker.probe.stage_twin import examine_stages
+from stoker.probe.stage_twin import StageTrace, examine_stages
 
 
 def shrink(image: PIL.Image.Image) -> PIL.Image.Image:
@@ -163,6 +163,23 @@ def test_the_names_are_those_of_the_timed_stages(photo: Path) -> None:
     assert timed["Flip"] is False
     # A batch must be put together in any case, of whatever.
     assert timed["collate"] is timed["fetch"] is None
+
+
+def test_of_the_many_frames_of_a_video_some_are_compared(photo: Path) -> None:
+    trace = StageTrace()
+    frame = trace.timed("frame", lambda number: bytes([number]))
+    root = trace.run(lambda: [frame(number) for number in range(200)])
+    assert len(root.below) == 200
+    assert [call.result is not None for call in root.below] == [True] * 64 + [False] * 136
+
+    class Video(Photos):
+        def frame(self, number: int) -> bytes:
+            return bytes([number])
+
+        def __getitem__(self, index: int) -> Any:
+            return [self.frame(number) for number in range(200)]
+
+    assert told(Video(photo))["Video.frame"] is True
 
 
 def test_everything_is_put_back(photo: Path) -> None:
