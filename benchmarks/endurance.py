@@ -16,7 +16,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +55,9 @@ FAILED_PASSES = 5
 
 # Runs until it is interrupted, and then has to end by itself.
 INTERRUPTED = """\
-import sys, stoker
+import signal, sys, stoker
+# Below a background job of a shell it would be ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 loader = stoker.Loader(sys.argv[1], 8, shuffle=True, crop=64)
 print("running", flush=True)
 while True:
@@ -262,10 +265,16 @@ ENDINGS: tuple[Callable[[Path], None], ...] = (
 )
 
 
-def _started(script: str, folder: Path) -> subprocess.Popen[str]:
+@contextmanager
+def _started(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """The script in a process of its own, which is gone in the end."""
     command = [sys.executable, "-c", script, str(folder)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 def _expect(kind: type[Exception], batches: Any) -> None:
