@@ -5,7 +5,7 @@ Rules are asked in order, the first that holds gives the verdict; each says what
 
 from __future__ import annotations
 
-from stoker.diagnose import deficit, handover
+from stoker.diagnose import deficit, handover, stalls
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Finding, Judgement, Rule, Weighed, row
 from stoker.diagnose.wording import cores, ms, percent
@@ -15,12 +15,6 @@ from stoker.records.profile import THREADS
 # Workers this busy hold all the cores they may use; the rest is what the training process and the
 # kernel take from a core that is said to be full.
 _FULL = 0.80
-# Stalls are waits: they make up most of what the loop takes beyond the step beside a busy loader.
-_WAITED = 0.5
-# A sample of so many times the usual cost, or a wait as long as so many steps, stalls a loop by
-# itself: on healthy loaders both stayed below half of this.
-_UNEVEN_SAMPLE = 10.0
-_UNEVEN_WAIT = 2.0
 
 
 def find_starvation(facts: Facts, findings: list[Finding]) -> list[Weighed]:
@@ -59,44 +53,6 @@ def _serial(facts: Facts) -> Judgement | None:
     )
 
 
-# -- batches that come late, or slow the step -----------------------------------------------------
-
-
-def _is_uneven(facts: Facts) -> bool:
-    """Single samples, or single waits, that are out of all proportion.
-
-    Waits of a machine that is busy with something else are many and small.
-    """
-    slowest, trend = facts.profile.slowest, facts.profile.trend
-    slow = slowest[0].wall_s if slowest else 0.0
-    if trend is not None and trend.median_s and slow >= _UNEVEN_SAMPLE * trend.median_s:
-        return True
-    longest = facts.profile.longest_wait_s
-    return longest is not None and longest >= _UNEVEN_WAIT * facts.contended.median
-
-
-def _stalls(facts: Facts) -> Judgement | None:
-    """The loader is fast enough on average, but single batches come late."""
-    if facts.produce is None or facts.alone is None:
-        return None
-    if facts.alone.period.median > facts.contended.median or not _is_uneven(facts):
-        return None
-    if facts.waits.median < _WAITED * (facts.inside.median - facts.contended.median):
-        return None  # the step itself took longer: another process, a busy machine
-    return Judgement(
-        code=VerdictCode.VARIANCE_STALLS,
-        sentence=(
-            f"A batch takes {ms(facts.alone.period)} on average and the step "
-            f"{ms(facts.contended)}: the loader has the capacity, but it delivers unevenly. Slow "
-            f"batches hold up those behind them, {ms(facts.waits)} a step."
-        ),
-        evidence=(
-            row("a batch from the loader alone", facts.alone.period, "shorter than C", "L"),
-            row("waiting inside next()", facts.waits, f"R {ms(facts.real)}", "R"),
-        ),
-    )
-
-
 def _crowded(facts: Facts) -> Judgement | None:
     """Workers and the step need more cores together than the job owns."""
     main = facts.profile.legs["C"].main_cpu_s if "C" in facts.profile.legs else None
@@ -107,7 +63,9 @@ def _crowded(facts: Facts) -> Judgement | None:
     wanted = (apart_s + main.median) / facts.contended.median
     if wanted < _FULL * facts.cores_usable:
         return None
-    judgement = deficit.saturated(facts)
+    # At the device's pace, not at that of the step that workers slow.
+    needed = wanted * facts.contended.median / facts.device.median
+    judgement = deficit.allocation(facts, together=needed) or deficit.saturated(facts)
     if judgement is None:
         return None
     against = f"{cores(facts.cores_usable)} owned"
@@ -116,9 +74,11 @@ def _crowded(facts: Facts) -> Judgement | None:
         kind=judgement.kind,
         sentence=(
             f"Busy workers slow the step itself from {ms(facts.on_host)} to {ms(facts.contended)}: "
-            f"together they want {cores(wanted)} cores of {cores(facts.cores_usable)}."
+            f"at the pace of the device they want {cores(needed)} cores together, and "
+            f"{cores(facts.cores_usable)} {'are' if facts.cores_usable > 1 else 'is'} owned"
+            f"{f' ({judgement.kind})' if judgement.code is VerdictCode.CPU_ALLOCATION else ''}."
         ),
-        evidence=(*judgement.evidence, row("cores wanted together", wanted, against, "C", "cores")),
+        evidence=(*judgement.evidence, row("cores wanted together", needed, against, "C", "cores")),
     )
 
 
@@ -179,5 +139,5 @@ _RULES: dict[Part, tuple[Rule, ...]] = {
     Part.TRANSFER: (_delivery,),
     Part.CONTENTION: (deficit.oversubscribed, _crowded),
     Part.EPOCH_EDGE: (_boundary,),
-    Part.JITTER: (_stalls,),
+    Part.JITTER: (stalls.unevenly,),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stoker.diagnose import stalls
 from stoker.diagnose.deficit_rows import deficit_rows, scaling_row
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.handover import (
@@ -45,16 +46,19 @@ _KINDS = {
 }
 
 
-def allocation(facts: Facts) -> Judgement | None:
-    """The job may use fewer cores than the machine has, and than the device's pace needs."""
-    host, needed = facts.host, facts.cores_needed
+def allocation(facts: Facts, *, together: float | None = None) -> Judgement | None:
+    """The job may use fewer cores than the machine has, and than the device's pace needs.
+
+    `together`: cores for that pace, where loading and step were seen to fill those that it has.
+    """
+    host, needed = facts.host, facts.cores_needed if together is None else together
     is_throttled = host.quota is not None and host.throttled_share >= _THROTTLED
     if needed is None:
         return None
     usable = facts.cores_usable
     if usable >= host.cpus_online - 1e-9 and host.quota is None:
         return None
-    is_full = (facts.cores_wanted or 0.0) >= _FULL * usable
+    is_full = together is not None or (facts.cores_wanted or 0.0) >= _FULL * usable
     if not (is_throttled or (is_full and needed > usable)):
         return None
     rows = deficit_rows(facts)
@@ -315,6 +319,7 @@ RULES: tuple[Rule, ...] = (
     slower_than_none,
     allocation,
     saturated,
+    stalls.rarely,
     slower_than_fewer,
     storage,
     too_few,

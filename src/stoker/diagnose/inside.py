@@ -24,7 +24,7 @@ _LAUNCHING = 0.60
 # Less than half of a step that stays whatever its batch holds is not what the step is made of.
 _FIXED = 0.50
 _DRIFT = 1.10
-_REAL_DRIFT = 1.05
+_AS_MUCH = 0.5  # of it, in every other leg that makes steps
 _FOREIGN = 0.10  # other processes on this share of the cores explain a drift as well
 _VALIDATION = 0.40
 # Workers touch some pages of the interpreter's own all the time: 4 to 10 kB a batch on the cases.
@@ -145,12 +145,17 @@ def _fixed_row(facts: Facts) -> tuple[Evidence, ...]:
 
 def _drift(facts: Facts) -> Weighed | None:
     """The model alone gets slower while it is watched."""
-    leg, real = facts.profile.legs["D"], facts.profile.legs["R"]
+    leg = facts.profile.legs["D"]
     if leg.drift is None or leg.drift < _DRIFT or leg.windows < 3:
         return None
-    # A device that slows down slows the real step too; a passing disturbance strikes one of them.
-    foreign = facts.foreign_cores
-    if (real.drift or 1.0) < _REAL_DRIFT or foreign >= _FOREIGN * facts.host.cores_owned:
+    # A device that slows down slows every step; a passing disturbance strikes some windows.
+    beside = [facts.profile.legs[code].drift for code in "RHC" if code in facts.profile.legs]
+    as_much = 1 + _AS_MUCH * (leg.drift - 1)
+    if any(drift is not None and drift < as_much for drift in beside) or beside[0] is None:
+        return None
+    computing = leg.main_cpu_s.median if leg.main_cpu_s is not None else facts.device.median
+    is_of_host = computing >= _PYTHON * facts.device.median  # others can slow that
+    if is_of_host and facts.foreign_cores >= _FOREIGN * facts.host.cores_owned:
         return None
     return Weighed(
         Judgement(

@@ -5,7 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker.probe.snapshot import Snapshot, is_of_samples, samples_in, size_of
@@ -35,7 +35,7 @@ class KeptBatches:
         self._on_device: list[Snapshot] = []
         self._given = 0
         self._sizes: list[int] = []
-        self._credits: list[float] = []
+        self._round: list[int] = []  # places to hand out, the next one last
         self._seen = self._seen_bytes = 0
         self.facts: dict[str, Any] = {}  # bytes, objects and samples of the first one
 
@@ -63,7 +63,6 @@ class KeptBatches:
         snapshot = Snapshot(batch)
         self._on_host.append(snapshot)
         self._sizes.append(size)
-        self._credits.append(0.0)
         self._note_size(size)
         if place is not None:
             self._on_device.append(Snapshot(snapshot.source, place))
@@ -81,7 +80,7 @@ class KeptBatches:
 
     @property
     def round(self) -> int:
-        """Batches after which their sizes repeat, about; 1 where they hardly differ."""
+        """Batches after which their sizes repeat; 1 where they hardly differ."""
         return len(self._sizes) if self._spread else 1
 
     def note(self, batch: Any) -> None:
@@ -118,14 +117,40 @@ class KeptBatches:
         return variance if variance > (_UNEVEN * centre) ** 2 else 0.0
 
     def _by_weight(self) -> int:
-        """Smooth weighted rotation: the one that was passed over most."""
-        count = len(self._sizes)
-        centre = sum(self._sizes) / count
-        # Weights that are a line over size, of sum 1 and with the loader's mean size.
-        slope = (self._seen_bytes / self._seen - centre) / self._spread
-        weights = [max(0.0, 1 + slope * (size - centre)) for size in self._sizes]
-        for place, weight in enumerate(weights):
-            self._credits[place] += weight / sum(weights)
-        chosen = max(range(count), key=self._credits.__getitem__)
-        self._credits[chosen] -= 1.0
-        return chosen
+        """The next place of a round in which the sizes have the loader's mean."""
+        if not self._round:
+            self._round = _spread_out(_counts(self._sizes, self._seen_bytes / self._seen))
+        return self._round.pop()
+
+
+def _counts(sizes: Sequence[int], mean: float) -> list[int]:
+    """How often to give each in a round of as many as there are, for that mean size.
+
+    From once each on, one is given in the place of another as long as that brings the mean nearer.
+    """
+    counts = [1] * len(sizes)
+    off = mean * len(sizes) - sum(sizes)
+    while True:
+        swaps = [
+            (abs(off - (more - less)), place, other)
+            for place, less in enumerate(sizes)
+            if counts[place]
+            for other, more in enumerate(sizes)
+        ]
+        best, place, other = min(swaps)
+        if best >= abs(off):
+            return counts
+        counts[place] -= 1
+        counts[other] += 1
+        off -= sizes[other] - sizes[place]
+
+
+def _spread_out(counts: Sequence[int]) -> list[int]:
+    """The places, each as often as it counts, with its turns far apart."""
+    whole = sum(counts)
+    turns = [
+        ((turn + 0.5) * whole / count, place)
+        for place, count in enumerate(counts)
+        for turn in range(count)
+    ]
+    return [place for _, place in sorted(turns, reverse=True)]

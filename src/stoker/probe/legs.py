@@ -91,6 +91,11 @@ class Loop(Protocol):
     wants_stages: bool
 
     @property
+    def kept_round(self) -> int:
+        """Kept batches after which their sizes repeat; 1 where they hardly differ."""
+        ...
+
+    @property
     def can_halve(self) -> bool:
         """Whether half a batch may be served in place of a whole one."""
         ...
@@ -398,17 +403,23 @@ def _cycle(
     kept.add("R", real.periods)
     period = mean(real.periods) or period
 
-    first = yield Window("D", steps=count_for(period, 0.2, 4), skip=2, limit_s=main_s / 8)
+    def whole(steps: int) -> int:
+        """As many or more, of whole rounds: each window is of the same sizes then."""
+        return -(-steps // loop.kept_round) * loop.kept_round
+
+    first = yield Window("D", steps=whole(count_for(period, 0.2, 4)), skip=2, limit_s=main_s / 8)
     fast = mean(first.compute) or period
-    rest = yield Window("D", steps=count_for(fast, 0.6, 4), limit_s=main_s / 8)
+    rest = yield Window("D", steps=whole(count_for(fast, 0.6, 4)), limit_s=main_s / 8)
     kept.add("D", first.compute + rest.compute)
     if loop.has_device:
-        host = yield Window("H", steps=count_for(fast, 1.0, 8), skip=2, limit_s=main_s / 8)
+        steps = whole(count_for(fast, 1.0, 8))
+        host = yield Window("H", steps=steps, skip=2, limit_s=main_s / 8)
         kept.add("H", host.compute)
     if loop.workers:
         # long enough that a slow loader delivers some rounds beyond what lay ready
         seconds = max(WINDOW_S / 2, (loop.depth + 4 * block) * period)
-        contended = yield Window("C", steps=count_for(fast, seconds, 8), skip=2, limit_s=main_s / 6)
+        steps = whole(count_for(fast, seconds, 8))
+        contended = yield Window("C", steps=steps, skip=2, limit_s=main_s / 6)
         kept.add("C", contended.compute)
     batches = count_for(period, WINDOW_S / 2, rounds)
     kept.add("L", loop.drain("L", loop.workers, batches=batches, limit_s=main_s / 5))

@@ -66,6 +66,11 @@ class PlannedLoop:
         return self._sidelines.drain(what, workers, batches=batches, limit_s=limit_s)
 
     @property
+    def kept_round(self) -> int:
+        """Kept batches after which their sizes repeat; 1 where they hardly differ."""
+        return self._stand_ins.round
+
+    @property
     def can_halve(self) -> bool:
         """Whether half a batch may be served in place of a whole one."""
         return self._stand_ins.can_halve(self._facts)

@@ -95,7 +95,8 @@ class StackSampler:
         holds = is_on_cpu and seconds > _EVERY_S + _LATE * sys.getswitchinterval()
         state = self._state(chain, user, is_on_cpu=is_on_cpu, holds=holds)
         place = user.f_code.co_filename, user.f_lineno, user.f_code.co_qualname
-        is_call = state == "python" and not self._is_at_loop(user)
+        # Libraries let go of the lock in their long calls; many small ones of builtins don't.
+        is_call = state == "python" and not holds and not self._is_at_loop(user)
         return _Sample(at_s, seconds, state, place, user.f_lasti if is_call else None)
 
     def _is_at_loop(self, frame: FrameType) -> bool:

@@ -44,7 +44,7 @@ class StandIns:
 
     @property
     def round(self) -> int:
-        """Batches served after which their sizes repeat, about; 1 where they hardly differ."""
+        """Batches served after which their sizes repeat; 1 where they hardly differ."""
         return self._kept.round
 
     def keep(self, batch: Any) -> None:

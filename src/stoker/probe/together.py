@@ -54,6 +54,7 @@ class _Leading:
         self.has_device = loop.has_device
         self.owned_cores = loop.owned_cores
         self.wants_stages = loop.wants_stages
+        self.kept_round = 1
         self.can_halve = False  # what the others' batches are like is not known here
 
     @property

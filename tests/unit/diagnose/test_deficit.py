@@ -9,7 +9,8 @@ import pytest
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import Leg, LegCode, Profile, StageScaling
+from stoker.records.profile import CostTrend, Leg, LegCode, Profile, SampleCost, StageScaling
+from stoker.stats import Spread
 from tests.unit.diagnose.profiles import about, leg, profile, stage
 
 
@@ -164,3 +165,51 @@ def test_a_data_set_that_draws_first_is_as_random_as_its_stages_are() -> None:
     assert diagnosis.verdict.kind == "deterministic"
     assert diagnosis.fixes[0].code is FixCode.PACK
     assert diagnosis.outlook is not None and not diagnosis.outlook.irreducible
+
+
+def test_single_samples_that_take_very_long_are_stalls_where_no_window_tells_the_mean() -> None:
+    """One page in a hundred takes 0.9 s: 18 ms a batch of four workers in the long run."""
+    slow = SampleCost(index=7, wall_s=0.9, cpu_s=0.001)
+    uneven = CostTrend(samples=400, spread=1.1, median_s=0.0005)
+    more = Leg(
+        code=LegCode.LOADER,
+        period=Spread(0.057, 0.0, 0.12, 32),
+        middle=0.002,
+        steps=32,
+        windows=1,
+        workers=8,
+        cpu_s=about(0.004),
+    )
+    given = profile(
+        real=0.093, device=0.04, contended=0.04, drain=0.093, loader=0.076, cpu=0.004, wait=0.06
+    )
+    alone = msgspec.structs.replace(
+        given.legs["L"], period=Spread(0.076, 0.0, 0.158, 24), middle=0.002
+    )
+    told = {"legs": given.legs | {"L": alone}, "scaling": (more,), "trend": uneven}
+    diagnosis = diagnose(msgspec.structs.replace(given, slowest=(slow,), **told))
+    assert diagnosis.verdict.code is VerdictCode.VARIANCE_STALLS
+    assert "single samples take 900 ms, 1800 times the usual" in diagnosis.verdict.sentence
+    assert diagnosis.fixes[0].code is FixCode.PREFETCH_DEPTH
+    # Where every sample waits alike the store is to blame.
+    even = msgspec.structs.replace(slow, wall_s=0.001)
+    alike = diagnose(msgspec.structs.replace(given, slowest=(even,), **told))
+    assert alike.verdict.code is VerdictCode.STORAGE_BOUND
+
+
+def test_a_job_on_fewer_cores_than_the_machine_has_lacks_cores_where_workers_slow_the_step() -> (
+    None
+):
+    """The model and its loader on one of two cores, each fast enough alone."""
+    given = profile(real=0.068, device=0.026, contended=0.065, drain=0.067, loader=0.036, cpu=0.02)
+    busy = msgspec.structs.replace(given.legs["C"], main_cpu_s=about(0.045))
+    whole = msgspec.structs.replace(given, legs=given.legs | {"C": busy})
+    host = msgspec.structs.replace(
+        given.host, cores_owned=1.0, affinity=1, worker_affinity=1, cpus_online=2
+    )
+    diagnosis = diagnose(msgspec.structs.replace(whole, host=host))
+    assert (diagnosis.verdict.code, diagnosis.verdict.kind) == (
+        VerdictCode.CPU_ALLOCATION,
+        "affinity",
+    )
+    assert diagnosis.fixes[0].code is FixCode.CPU_ALLOCATION

@@ -57,6 +57,6 @@ def test_their_time_is_counted_once_beside_a_step_that_they_slow() -> None:
     given = healthy(real=0.142, contended=0.14, drain=0.07, loader=0.07, cpu=0.12)
     crowded = msgspec.structs.replace(given.legs["C"], main_cpu_s=about(0.14))
     given = msgspec.structs.replace(given, legs=given.legs | {"C": crowded})
-    assert "together they want 1.9 cores of 2" in diagnose(given).verdict.sentence
+    assert "they want 2.6 cores together, and 2 are owned" in diagnose(given).verdict.sentence
     # 0.12 of the 0.14 is their own.
     assert "together they want" not in diagnose(by_threads(given)).verdict.sentence

@@ -21,6 +21,7 @@ class FakeLoop:
     native_threads = 4
     start_each_s = 0.0
     can_halve = False
+    kept_round = 1
     on_a_core = 0.0  # share of a step for which the host is
 
     def __init__(

@@ -199,3 +199,23 @@ def test_computing_that_makes_numbers_of_texts_is_no_read_back() -> None:
 
     states = states_of(compute, CUDA)
     assert states.get("read-back", 0.0) < 0.5 * sum(states.values())
+
+
+def nearest(until: threading.Event) -> None:
+    """A loop of the script's own, of few small calls of builtins."""
+    row = [0] * 64
+    while not until.is_set():
+        following: list[int] = []
+        for place, value in enumerate(row):
+            following.append(min(value, place))
+
+
+def test_a_loop_of_few_small_calls_is_python_of_the_script() -> None:
+    states = states_of(lambda: nearest(_after(LONG_S)), None)
+    assert states.get("python", 0.0) > 0.7
+
+
+def _after(seconds: float) -> threading.Event:
+    event = threading.Event()
+    threading.Timer(seconds, event.set).start()
+    return event

@@ -62,6 +62,7 @@ class FakeLoop:
     depth = 4
     has_device = False
     owned_cores = 2.0
+    kept_round = 1
     wants_stages = True
     native_threads = 4
 
