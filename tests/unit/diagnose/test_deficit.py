@@ -202,8 +202,10 @@ def test_a_job_on_fewer_cores_than_the_machine_has_lacks_cores_where_workers_slo
 ):
     """The model and its loader on one of two cores, each fast enough alone."""
     given = profile(real=0.068, device=0.026, contended=0.065, drain=0.067, loader=0.036, cpu=0.035)
-    busy = msgspec.structs.replace(given.legs["C"], main_cpu_s=about(0.026))
-    whole = msgspec.structs.replace(given, legs=given.legs | {"C": busy})
+    busy = {
+        code: msgspec.structs.replace(given.legs[code], main_cpu_s=about(0.026)) for code in "RDC"
+    }
+    whole = msgspec.structs.replace(given, legs=given.legs | busy)
     host = msgspec.structs.replace(
         given.host, cores_owned=1.0, affinity=1, worker_affinity=1, cpus_online=2
     )
