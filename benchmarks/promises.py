@@ -150,6 +150,12 @@ CHANGES: dict[str, Change] = {
             ),
         ),
     ),
+    "c27": Change(
+        "prefetch-depth",
+        "prefetch_factor=8",
+        ByEpoch(steps=300, epochs=2),
+        edits=(("num_workers=2)", "num_workers=2, prefetch_factor=8)"),),
+    ),
 }
 
 

@@ -35,6 +35,9 @@ _STILL_HELPS = 1.25
 # Fewer that take this share of the time or less: then it is asked which stage has the rest.
 _FEWER_HELP = 0.85
 _MOST_DOUBLINGS = 8  # times the script's own workers
+# Single batches that tell how unevenly a loader delivers: of one in ten slow ones 20.
+_UNEVEN_BATCHES = 200
+_UNEVEN = 1.05
 # On a core for so much of a step the host may be what the device waits for.
 _LAUNCHING = 0.5
 _SIZE_ROUNDS = 3
@@ -182,6 +185,15 @@ class _Kept:
             half_width_share(values, self.block) <= WANTED_HALF_WIDTH
             for values in self.values.values()
         )
+
+    def is_uneven(self) -> bool:
+        """True where the loader is fast enough on average, and yet the loop waits for some batches.
+
+        Then its single batches are what tells more, and they are timed in legs C and L.
+        """
+        real, beside, alone = (mean(self.values.get(leg, ())) for leg in "RCL")
+        is_late = half_width_share(self.values.get("R", ()), self.block) > WANTED_HALF_WIDTH
+        return is_late and 0 < alone < beside and real > _UNEVEN * beside
 
 
 class _Counts:
@@ -344,6 +356,8 @@ def _once_each(
     step = mean(kept.values["D"]) or period
     counts.more(until_s=budget_s)
     counts.fewer()
+    if kept.is_uneven():
+        loop.drain("L", loop.workers, batches=_UNEVEN_BATCHES, limit_s=0.1 * budget_s)
     for count in (loop.workers, *counts.hindered()) if loop.wants_stages else ():
         if loop.elapsed_s() + loop.start_s(count) < (1 + ONCE_SHARE) * budget_s:
             batches = count_for(period, WINDOW_S / 4, 2 * max(1, count))

@@ -34,6 +34,7 @@ class FakeLoop:
         self._noise = itertools.cycle((1 - noise, 1 + noise, 1 - noise / 2, 1 + noise / 2))
         self.now = 0.0
         self.drained: list[tuple[str, int]] = []
+        self.asked: list[tuple[str, int]] = []  # of what, how many batches
         self.windows: list[Window] = []
         self.trials_ended = 0
         self.once_s: float | None = None
@@ -46,6 +47,7 @@ class FakeLoop:
 
     def drain(self, what: str, workers: int, *, batches: int, limit_s: float) -> list[float]:
         self.drained.append((what, workers))
+        self.asked.append((what, batches))
         self.now += self.start_s(workers) if (what, workers) != ("L", self.workers) else 0.0
         period = 0.0005 if what == "N" else self._load_s(workers)
         count = max(1, min(batches, int(limit_s / period)))
@@ -280,3 +282,28 @@ def test_one_size_is_enough_where_no_launch_is_waited_for_or_no_half_is_a_batch(
     changes: dict[str, object],
 ) -> None:
     assert not [window for window in launching(**changes).windows if window.leg == "F"]
+
+
+class UnevenLoop(FakeLoop):
+    """Two workers with time to spare, one of whose batches in ten comes late."""
+
+    def run(self, window: Window) -> Measured:
+        measured = super().run(window)
+        if window.leg == "R":
+            late = [0.2 if number % 10 == 7 else 0.0 for number in range(len(measured.wait))]
+            self.now += sum(late)
+            measured.wait = late
+        return measured
+
+
+def test_an_uneven_loader_is_drained_for_more_of_its_single_batches() -> None:
+    def longest(loop: FakeLoop) -> int:
+        conduct(loop)
+        return max(batches for what, batches in loop.asked if what == "L")
+
+    def even(noise: float) -> FakeLoop:
+        return FakeLoop(workers=2, step_s=0.05, load_s=lambda _: 0.02, noise=noise)
+
+    assert longest(UnevenLoop(workers=2, step_s=0.05, load_s=lambda _: 0.02)) == 200
+    assert longest(even(noise=0.9)) < 100, "its steps differ, but none is waited for"
+    assert longest(FakeLoop(workers=2, step_s=0.02, load_s=lambda _: 0.05, noise=0.9)) < 100
