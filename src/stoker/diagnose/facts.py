@@ -113,6 +113,11 @@ class Facts:
         return min(owned, float(mask)) if mask is not None else owned
 
     @property
+    def draws_itself(self) -> bool:
+        """True where the data set's own `__getitem__` is what is random."""
+        return measured.draws_itself(self.profile)
+
+    @property
     def is_random_apart(self) -> bool:
         """False where what follows a draw of the data set's own `__getitem__` can't be told."""
         return measured.is_random_apart(self.profile)

@@ -113,6 +113,12 @@ def _how_to_pack(case: Case) -> str:
             "stoker pack DATA PACK stores samples as they are before the first random operation "
             f"({stays} stays); --plan first says what it gives"
         )
+    if case.facts.draws_itself and not loader.cut:
+        return (
+            f"make a transform of what is random in {first_random}: a Dataset is cut between "
+            "calls. Then stoker pack --from DIAGNOSIS PACK; or stoker pack PICTURES PACK as they "
+            "are, and what is random in stoker.Loader(PACK, crop=…, augment=…)"
+        )
     cut = f" ({loader.cut})" if loader.cut else f" ({stays} stays)"
     return (
         "stoker pack --from DIAGNOSIS PACK stores samples as they are before the first random "

@@ -34,6 +34,9 @@ _JITTER_SHARE = 0.12
 # Alone it makes batches faster than the step takes them: waits of the loop for it are waits for a
 # core that a worker is just leaving, up to a tick of the scheduler (4 ms of 84 were seen).
 _KEEPS_UP = 0.95
+# Parts that add up to the step and this share of it were not taken of one and the same machine:
+# 9 % is the most that was seen on a machine at peace.
+_TOO_MUCH = 0.25
 # An innocent run whose interval reaches this far was not measured long enough to be acquitted.
 _DOUBT_SHARE = 0.15
 # A second cause is worth a word from this share of the step on.
@@ -91,6 +94,8 @@ def _loading(facts: Facts, rows: tuple[LedgerRow, ...], loss: Spread) -> list[We
         return []
     if loss.low <= 0:
         return [Weighed(_undecided(facts, loss), 0.0)]
+    if part(rows, Part.JITTER) < -_TOO_MUCH * facts.real.median:
+        return [Weighed(_contradictory(facts, -part(rows, Part.JITTER)), 0.0)]
     ranked = sorted(_LOSSES, key=lambda name: part(rows, name), reverse=True)
     findings = [
         Finding(name, part(rows, name), part(rows, name) / facts.real.median) for name in ranked
@@ -278,6 +283,27 @@ def _too_short(real: int, device: int) -> Judgement:
     )
 
 
+def _contradictory(facts: Facts, excess_s: float) -> Judgement:
+    parts_s = facts.real.median + excess_s
+    return Judgement(
+        code=VerdictCode.INCONCLUSIVE,
+        sentence=(
+            f"The legs contradict each other: their parts add up to {ms(parts_s)}, and the step "
+            f"takes {ms(facts.real)}. The pace of the machine changed between them"
+            f"{_beside_others(facts)}. Measure again when it is at peace."
+        ),
+        evidence=(row("the parts together", parts_s, f"R {ms(facts.real)}", "R, D, H, C"),),
+    )
+
+
+def _beside_others(facts: Facts) -> str:
+    """Words for other processes, where they kept enough of the cores busy to be felt."""
+    foreign, owned = facts.foreign_cores, facts.host.cores_owned
+    if foreign < _FOREIGN_SHARE * owned:
+        return ""
+    return f", as other processes kept {cores(foreign)} of the {cores(owned)} cores busy"
+
+
 def _undecided(facts: Facts, loss: Spread) -> Judgement:
     """The interval is too wide: n grows with the square of the width that is too much."""
     widths: dict[str, tuple[float, int]] = {
@@ -295,7 +321,8 @@ def _undecided(facts: Facts, loss: Spread) -> Judgement:
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
             f"Between {percent(max(0.0, loss.low))} and {percent(loss.high)} of the step is lost: "
-            f"too wide to tell. About {max(1, more)} more steps of leg {worst} would."
+            f"too wide to tell{_beside_others(facts)}. About {max(1, more)} more steps of leg "
+            f"{worst} would."
         ),
         evidence=(
             Evidence(

@@ -30,12 +30,18 @@ class Shares(NamedTuple):
     random: float | None
 
 
+def draws_itself(profile: Profile) -> bool:
+    """True where the data set's own `__getitem__` is the first random operation."""
+    operation = (profile.loader.random_op if profile.loader else None) or ""
+    return operation.rpartition(".")[2] == "__getitem__"
+
+
 def is_random_apart(profile: Profile) -> bool:
     """False where the data set's own `__getitem__` draws, and then does much of the work itself.
 
     What follows the draw need not be random, and only stages that it calls are told apart.
     """
-    if not _draws_itself(profile) or _is_told_by_stages(profile):
+    if not draws_itself(profile) or _is_told_by_stages(profile):
         return True
     loader = profile.loader
     return loader is not None and (loader.random_share or 0.0) <= _LITTLE
@@ -50,7 +56,7 @@ def random_share(profile: Profile) -> float | None:
     loader = profile.loader
     if loader is None or loader.random_share is None or not is_random_apart(profile):
         return None
-    if not _draws_itself(profile) or not _is_told_by_stages(profile):
+    if not draws_itself(profile) or not _is_told_by_stages(profile):
         return loader.random_share
     told = [s for s in profile.stages if s.where != BESIDE and s.deterministic is not None]
     random = sum(stage.cpu_s for stage in told if not stage.deterministic)
@@ -86,7 +92,7 @@ def marked(profile: Profile, scenario: Scenario) -> Scenario:
     there are no shares, or where they tell more: of a data set that draws before all else.
     """
     shares = shares_of(profile)
-    if shares is None or (_draws_itself(profile) and _is_told_by_stages(profile)):
+    if shares is None or (draws_itself(profile) and _is_told_by_stages(profile)):
         return scenario
     random = shares.random or 0.0
     parts = ((shares.repeated, True), (random, False), (1 - shares.repeated - random, None))
@@ -129,11 +135,6 @@ def kept_in_memory(scenario: Scenario) -> Scenario | None:
 def on_device(scenario: Scenario) -> Scenario:
     """A marked run whose random operations are the device's; its batches stay of the same size."""
     return whatif.device_augment(scenario, payload=1.0)
-
-
-def _draws_itself(profile: Profile) -> bool:
-    operation = (profile.loader.random_op if profile.loader else None) or ""
-    return operation.rpartition(".")[2] == "__getitem__"
 
 
 def _split(cost: StageCost, parts: tuple[tuple[float, bool | None], ...]) -> tuple[StageCost, ...]:

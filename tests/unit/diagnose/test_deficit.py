@@ -164,6 +164,7 @@ def test_a_data_set_that_draws_first_is_as_random_as_its_stages_are() -> None:
     diagnosis = diagnose(given)
     assert diagnosis.verdict.kind == "deterministic"
     assert diagnosis.fixes[0].code is FixCode.PACK
+    assert "make a transform of what is random in Photos.__getitem__" in diagnosis.fixes[0].how
     assert diagnosis.outlook is not None and not diagnosis.outlook.irreducible
 
 

@@ -277,6 +277,16 @@ def test_a_wide_interval_is_inconclusive_and_says_how_many_more_steps_would_tell
     assert "more steps of leg R" in verdict.sentence
 
 
+def test_parts_that_add_up_to_far_more_than_the_step_tell_nothing() -> None:
+    given = profile(real=0.2, device=0.14, wait=0.13, loader=0.12, cpu=0.12, workers=0)
+    verdict = diagnose(given).verdict
+    assert verdict.code is VerdictCode.INCONCLUSIVE
+    assert "add up to 270 ms, and the step takes 200 ms" in verdict.sentence
+    assert "other processes" not in verdict.sentence
+    crowded = diagnose(with_host(given, foreign_cores=1.2)).verdict.sentence
+    assert "as other processes kept 1.2 of the 2 cores busy" in crowded
+
+
 def test_three_steps_are_too_few_to_tell() -> None:
     given = serial()
     short = leg(LegCode.REAL, 0.18, steps=3, workers=0)
