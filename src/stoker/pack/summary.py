@@ -178,7 +178,7 @@ def picture(pack: Pack, index: int, name: str = "image") -> Any:
         raise PackError(
             f"sample {index} of {pack.path} can't be decoded: {error}",
             looked_at=f"the bytes of its field {name!r}, from {pack.source(index) or 'no file'}",
-            run_next=f"stoker verify {pack.path} tells whether they are the bytes that were written",
+            run_next=f"stoker verify {pack.path} tells whether these bytes were written",
         ) from error
 
 

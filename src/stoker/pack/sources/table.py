@@ -103,7 +103,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         # Line ends as they are: they may be part of a text.
         text = path.read_bytes().decode("utf-8-sig")
         suffix = path.suffix.lower()
-        rows = _json_rows(text) if suffix in (".jsonl", ".ndjson") else _csv_rows(text, suffix, path)
+        rows = (
+            _json_rows(text) if suffix in (".jsonl", ".ndjson") else _csv_rows(text, suffix, path)
+        )
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, csv.Error) as error:
         raise InputError(
             f"{path} cannot be read: {error}",
