@@ -442,9 +442,10 @@ def test_a_dataset_is_called_up_to_date_as_far_as_was_looked(tmp_path: Path) -> 
     own.write_text("own = [(b'%d' % number, number) for number in range(40)]\n")
     given = ("pack", f"{own}:own", str(tmp_path / "p"), "--workers", "1", "--quiet")
     answered(*given)
-    for again in ("--resume", "--repack"):
+    full = "is up to date and has all its files, in full size (stoker verify reads every byte)"
+    for again, what in (("--resume", full), ("--repack", "is whole and up to date")):
         told = answered(*given, again)
-        assert "p is whole and up to date: 40 samples, 16 of them compared\n" in told
+        assert f"p {what}: 40 samples, 16 of them compared\n" in told
     own.write_text(own.read_text().replace("%d", "<%d>"))
     del sys.modules["own_numbers"]
     done = stoker(*given, "--resume")

@@ -245,6 +245,9 @@ def test_a_command_line_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     assert "SRC is missing" in told()
     for option in ("--append", "--repack", "--plan", "--finalize"):
         assert f"{option} with --from" in told("--from", given, "p", option)
+    assert f"next: remove p and make it anew: stoker pack --from {given} p" in (
+        told("--from", given, "p", "--repack")
+    )
     assert "--diagnosis with --from" in told("--from", given, "p", "--diagnosis", given)
     assert "--force without --from" in told("photos", "p", "--force")
     assert "--diagnosis without --plan" in told("photos", "p", "--diagnosis", given)

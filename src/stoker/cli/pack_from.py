@@ -35,7 +35,9 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
             raise UsageError(
                 f"--{name} with --from: {why}",
                 looked_at=f"--from {args.from_diagnosis} --{name}",
-                run_next=f"leave out --{name}, or name the data as SRC",
+                run_next=_anew(args)
+                if name == "repack"
+                else f"leave out --{name}, or name the data as SRC",
             )
     if args.target is not None:
         raise UsageError(
@@ -43,6 +45,15 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
             looked_at=f"{args.source} beside --from {args.from_diagnosis}",
             run_next=f"stoker pack --from {args.from_diagnosis} {shlex.quote(args.target)}",
         )
+
+
+def _anew(args: argparse.Namespace) -> str:
+    """How a pack that is out of date or damaged is made again."""
+    folder = shlex.quote(args.source or "DST")
+    return (
+        f"remove {folder} and make it anew: "
+        f"stoker pack --from {shlex.quote(args.from_diagnosis)} {folder}; or name the data as SRC"
+    )
 
 
 def pack_from(

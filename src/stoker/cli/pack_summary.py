@@ -66,7 +66,13 @@ def _headline(args: argparse.Namespace, done: Summary) -> str:
 
     samples = counted(done.samples, "sample")
     if done.was_whole:
+        # --repack has compared all checksums; otherwise only sizes were looked at.
         told = f"{args.target} is whole and up to date: {samples}"
+        if not args.repack:
+            told = (
+                f"{args.target} is up to date and has all its files, in full size "
+                f"(stoker verify reads every byte): {samples}"
+            )
         # Of files sizes and times tell, of hashes all; what a Dataset gives has neither.
         is_known = done.kind != "dataset" or (args.hash and args.repack)
         return told if is_known else f"{told}, {min(COMPARED, done.samples)} of them compared"

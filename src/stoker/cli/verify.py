@@ -1,6 +1,6 @@
 """Compares a pack with its checksums and names the bytes that changed.
 
-Exit code 1 when anything changed. Nothing is repaired: `stoker pack SRC DST --repack` does that.
+Exit code 1 when anything changed. Nothing is repaired; what does that is told.
 With --against, compares on a sample what the pack gives with what your own Dataset gives.
 """
 

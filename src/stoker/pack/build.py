@@ -22,6 +22,7 @@ from stoker.pack.journal import Journal
 from stoker.pack.manifest import BadSample, Moments, Shard
 from stoker.pack.reader import Pack, open_pack
 from stoker.pack.shard import ShardFrame
+from stoker.pack.sources.dataset import is_in_hand
 from stoker.pack.staleness import Comparison, check_up_to_date
 from stoker.pack.target import make_folder
 from stoker.pack.work import Chunk, ChunkDone, Seal, SealDone, add_moments
@@ -67,7 +68,7 @@ class Packed(NamedTuple):
     pack: Pack | None
     quarantine: tuple[BadSample, ...]
     notes: dict[str, int]
-    samples: int  # packed in this run
+    samples: int  # packed in this run, without those that could not be read
     seconds: float
     was_whole: bool = False
 
@@ -94,7 +95,7 @@ def build(job: Job, folder: Path, how: How) -> Packed:
         seconds = (how.clock.wall_ns() - started) / 1e9
         if how.parts > 1:
             done = tuple(journal.shards.values())
-            return Packed(None, _bad(done), notes_of(done), run.done, seconds)
+            return Packed(None, _bad(done), notes_of(done), run.packed, seconds)
         seal(job, folder, tuple(journal.shards.values()))
         is_whole = True
     except UnwritableError as error:
@@ -107,7 +108,7 @@ def build(job: Job, folder: Path, how: How) -> Packed:
         is_void = how.parts == 1 and not journal.shards
         journal.close(remove=is_whole or is_void)
     pack = open_pack(folder)
-    return Packed(pack, pack.manifest.quarantine, notes_of(pack.shards), run.done, seconds)
+    return Packed(pack, pack.manifest.quarantine, notes_of(pack.shards), run.packed, seconds)
 
 
 def journal_name(how: How) -> str:
@@ -168,7 +169,7 @@ def _existing(job: Job, folder: Path, how: How) -> Pack | None:
             raise InputError(
                 f"{folder} is a pack already, of {len(found):,} samples",
                 looked_at=str(folder / layout.MANIFEST),
-                run_next=f"stoker info {folder}; --repack brings it up to date, --append adds",
+                run_next=f"stoker info {folder}; {_way_on(job)}",
             )
         check_up_to_date(job, found)
         return found
@@ -182,6 +183,12 @@ def _existing(job: Job, folder: Path, how: How) -> Pack | None:
             run_next="give a new folder",
         )
     return None
+
+
+def _way_on(job: Job) -> str:
+    if is_in_hand(job.listing.location):  # it can't be packed in part
+        return "--resume compares it with the script; or pack into a new folder"
+    return "--repack brings it up to date, --append adds"
 
 
 def _require_void(folder: Path, paths: list[Path]) -> None:
@@ -295,7 +302,12 @@ class _Run:
         self._bad = list(_bad(tuple(journal.shards.values())))
         self._bad_before = len(self._bad)
         self._started = how.clock.wall_ns()
-        self.done = 0
+        self.done = 0  # samples that were gone through, the bad ones among them
+
+    @property
+    def packed(self) -> int:
+        """Samples of this run that the pack holds."""
+        return self.done - (len(self._bad) - self._bad_before)
 
     def all(self) -> None:
         """Pack them."""

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from stoker.errors import CorruptShardError, InputError, PackError
 from stoker.pack import descriptors, layout, manifest
+from stoker.pack.checked import Checked
 from stoker.pack.manifest import Codec, Field, Manifest, Role, Shard
+from stoker.pack.repair import way_to_repair
 
 # Tables of offsets and shapes up to this size are read at once: a map would keep a file open.
 _READ_AT_ONCE = 1 << 16
@@ -137,13 +139,28 @@ class Pack:
         field = self.field(name)
         if not field.is_fixed:
             raise self._not_fixed(name)
-        found: np.memmap[Any, Any] = self._map(layout.array_file(self.shards[shard].stem, name))
+        record = self.shards[shard]
+        shape = record.shapes[name] if field.shape is None else field.shape
+        file = layout.array_file(record.stem, name)
+        if file not in self._maps:
+            with self._room_for(file):
+                self._checked(record).header(file, np.dtype(field.dtype), (record.count, *shape))
+        found: np.memmap[Any, Any] = self._map(file)
         return found
 
     def offsets(self, name: str, shard: int) -> NDArray[np.uint64]:
         """Where the samples of a ragged field begin in its file: uint64 (samples + 1), in bytes."""
         self._check_ragged(name)
-        found: NDArray[np.uint64] = self._table(layout.offsets_file(self.shards[shard].stem, name))
+        record = self.shards[shard]
+        file = layout.offsets_file(record.stem, name)
+        is_new = file not in self._maps
+        if is_new:
+            with self._room_for(file):
+                self._checked(record).header(file, np.dtype(np.uint64), (record.count + 1,))
+        found: NDArray[np.uint64] = self._table(file)
+        if is_new:
+            with self._forgotten_if_damaged(file):
+                self._checked(record).offsets(file, found, layout.bytes_file(record.stem, name))
         return found
 
     def shapes(self, name: str, shard: int) -> NDArray[np.int32]:
@@ -152,7 +169,17 @@ class Pack:
         Of an encoded image it is height, width, channels of what it decodes to.
         """
         self._check_ragged(name)
-        found: NDArray[np.int32] = self._table(layout.shapes_file(self.shards[shard].stem, name))
+        record = self.shards[shard]
+        file = layout.shapes_file(record.stem, name)
+        is_new = file not in self._maps
+        if is_new:
+            with self._room_for(file):
+                self._checked(record).rows_header(file, np.dtype(np.int32))
+        found: NDArray[np.int32] = self._table(file)
+        if is_new and self.field(name).codec is Codec.NONE:
+            with self._forgotten_if_damaged(file):
+                width = np.dtype(self.field(name).dtype).itemsize
+                self._checked(record).shapes(file, found, self.offsets(name, shard), width)
         return found
 
     def file_range(self, name: str, index: int) -> FileRange:
@@ -201,6 +228,18 @@ class Pack:
     def source(self, index: int) -> str:
         """The name of what the sample was made from; empty when that wasn't kept."""
         return str(self.value("source", index)) if "source" in self.fields else ""
+
+    def _checked(self, shard: Shard) -> Checked:
+        return Checked(self.path, self.manifest, shard)
+
+    @contextmanager
+    def _forgotten_if_damaged(self, file: str) -> Iterator[None]:
+        """A table that was found damaged is looked at again the next time."""
+        try:
+            yield
+        except CorruptShardError:
+            self._maps.pop(file, None)
+            raise
 
     def _map(self, name: str) -> Any:
         found = self._maps.get(name)
@@ -286,7 +325,7 @@ def _check_sizes(folder: Path, found: Manifest) -> None:
         raise CorruptShardError(
             f"{folder / file.name} {what}; {file.size:,} bytes were written",
             looked_at=f"{len(found.shards)} shards of {folder}",
-            run_next=f"stoker verify {folder} lists all damage; --repack makes the shards again",
+            run_next=f"stoker verify {folder} lists all damage; {way_to_repair(folder, found)}",
         )
 
 

@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.errors import InputError
+from stoker.errors import InputError, PackError
 from stoker.pack import layout
 from stoker.pack.manifest import BadSample, Codec, Moments, Origin, Role, Transform
 from stoker.pack.reader import Pack
+from stoker.pack.sources.dataset import SAMPLE_ERRORS
 from stoker.pack.work import add_moments
 
 # Reading in stored order gives each batch few classes when this many neighbours are of one class.
@@ -169,9 +170,16 @@ def picture(pack: Pack, index: int, name: str = "image") -> Any:
             run_next=f"stoker info {pack.path} without --sheet",
         )
     value = pack.value(name, index)
-    if isinstance(value, bytes):
+    if not isinstance(value, bytes):
+        return Image.fromarray(value)
+    try:
         return Image.open(io.BytesIO(value)).convert("RGB")
-    return Image.fromarray(value)
+    except SAMPLE_ERRORS as error:
+        raise PackError(
+            f"sample {index} of {pack.path} can't be decoded: {error}",
+            looked_at=f"the bytes of its field {name!r}, from {pack.source(index) or 'no file'}",
+            run_next=f"stoker verify {pack.path} tells whether these bytes were written",
+        ) from error
 
 
 def write_sheet(pack: Pack, path: Path, *, across: int = 8, down: int = 6) -> int:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stoker.errors import CorruptShardError
 from stoker.pack import layout, manifest
 from stoker.pack.manifest import Field, FileEntry, Manifest, Shard
+from stoker.pack.repair import way_to_repair
 
 _SEED = 0
 
@@ -56,6 +57,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     all_blocks: int
     bytes_read: int
     damage: tuple[Damage, ...]
+    # What makes the damage good; empty where there is none.
+    repair: str = ""
 
     def raise_damage(self) -> None:
         """Raise CorruptShardError for the first damage, if there is any."""
@@ -65,7 +68,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
         raise CorruptShardError(
             f"{self.damage[0]}{more}",
             looked_at=f"{self.blocks:,} of {self.all_blocks:,} blocks of {self.pack}",
-            run_next="stoker pack SRC DST --repack makes damaged shards again; or restore a copy",
+            run_next=self.repair,
         )
 
 
@@ -111,6 +114,7 @@ def verify(
         all_blocks=everything,
         bytes_read=read,
         damage=tuple(damage),
+        repair=way_to_repair(folder, found) if damage else "",
     )
 
 

@@ -123,7 +123,11 @@ def render_verified(found: Verified) -> str:
         told.append(f"  … and {len(found.damage) - _MOST_LISTED:,} more; --json lists them all")
     return (
         "\n".join(
-            [f"{line(found.pack)}: changed after it was written ({compared} compared)", *told]
+            [
+                f"{line(found.pack)}: changed after it was written ({compared} compared)",
+                *told,
+                f"next: {line(found.repair)}",
+            ]
         )
         + "\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,3 +155,40 @@ def test_a_pack_without_pictures_and_numbers_is_refused(own: Write, tmp_path: Pa
     with pytest.raises(InputError, match="neither pictures nor arrays") as told:
         certify(pack, own())
     assert "without --against" in told.value.run_next
+
+
+def test_a_file_imports_what_lies_beside_it_as_python_has_it(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"beside_{abs(hash(str(tmp_path)))}"
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / f"{name}.py").write_text(COMPOSED.format(folder=str(photos)))
+    # One is imported with the file, the other when a sample is made.
+    (tmp_path / "code" / f"{name}_late.py").write_text("one = 1\n")
+    path = tmp_path / "code" / f"{name}_main.py"
+    path.write_text(
+        f"from {name} import Own as Other\n"
+        "class Own(Other):\n"
+        "    def __getitem__(self, index):\n"
+        f"        from {name}_late import one\n"
+        "        return super().__getitem__(index)\n"
+    )
+    pack = packed(f"{path}:Own", tmp_path / "p", size=None).pack
+    assert pack is not None
+    assert certify(pack, f"{path}:Own").is_equivalent
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("class Own:\n    def __init__(self, folder): ...", "class"),
+                       ("def Own(folder): ...", "function")]
+)  # fmt: skip
+def test_a_class_or_function_that_wants_arguments_is_told_what_to_give(
+    pack: Pack, tmp_path: Path, text: str, kind: str
+) -> None:
+    path = tmp_path / f"wanting_{kind}_{abs(hash(str(tmp_path)))}.py"
+    path.write_text(text + "\n")
+    with pytest.raises(InputError, match=f"is a {kind} and can't be called without") as caught:
+        certify(pack, f"{path}:Own")
+    assert "write `photos = Own(…)` into the file" in caught.value.run_next
+    assert "(folder)" in caught.value.looked_at

@@ -160,7 +160,9 @@ def test_gifs_in_class_folders_are_left_out_as_image_folder_does(
     [
         ("", "has no samples"),
         ("image,label\n", "has no samples"),
-        ("image,label\na.jpg\n", "row 0 has not the columns|row 0"),
+        ("image,label\na.jpg\n", "cells in line 2: 1, in the header: 2"),
+        ('image,label\n"a\n.jpg",1\n\nb.jpg,1,2\n', "cells in line 5: 3, in the header: 2"),
+        ("image,label,image\na.jpg,1,b.jpg\n", "header has the column 'image' 2 times"),
         ('image\n"a.jpg\n', "cannot be read"),
     ],
 )

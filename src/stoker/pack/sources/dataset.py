@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -68,6 +69,7 @@ def _imported(spec: str) -> Any:
     module, _, path = spec.rpartition(":")
     found = _found(module, path)
     if _is_called(found):
+        _require_callable(found, spec)
         with _as_if_run(module, f"{spec}()"):
             found = found()
     if not (hasattr(found, "__getitem__") and hasattr(found, "__len__")):
@@ -91,6 +93,27 @@ def _found(module: str, path: str) -> Any:
 def _is_called(found: Any) -> bool:
     """True for a class, and for a function that returns the Dataset."""
     return isinstance(found, type) or not hasattr(found, "__getitem__")
+
+
+def _require_callable(found: Any, spec: str) -> None:
+    """Raise InputError for a class or function that is not to be called without arguments."""
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):  # no function at all, or one of C that doesn't tell
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        name = spec.rpartition(":")[2]
+        file = spec.rpartition(":")[0]
+        kind = "class" if isinstance(found, type) else "function"
+        raise InputError(
+            f"{spec} is a {kind} and can't be called without arguments ({error}): "
+            "an instance of a Dataset is needed",
+            looked_at=f"{name}{signature}",
+            run_next=f"write `photos = {name}(…)` into the file and give {file}:photos, or give a "
+            "function without arguments that returns one",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -126,14 +149,20 @@ def _as_if_run(name: str, spec: str) -> Iterator[None]:
         sys.argv = before
 
 
+def _import_from(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
 def _module(name: str) -> Any:
     if not name.endswith(".py"):
         # As `python script.py` has it, and with the folder of the command in front.
-        here = str(Path.cwd())
-        if here not in sys.path:
-            sys.path.insert(0, here)
+        _import_from(Path.cwd())
         return importlib.import_module(name)
     path = Path(name).absolute()
+    # Modules beside the file, as `python file.py` finds them; it stays, as some are imported only
+    # when samples are made.
+    _import_from(path.resolve().parent)
     if path.stem in sys.modules and getattr(sys.modules[path.stem], "__file__", "") == str(path):
         return sys.modules[path.stem]
     spec = importlib.util.spec_from_file_location(path.stem, path)

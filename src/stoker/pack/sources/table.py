@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         # Line ends as they are: they may be part of a text.
         text = path.read_bytes().decode("utf-8-sig")
         suffix = path.suffix.lower()
-        rows = _json_rows(text) if suffix in (".jsonl", ".ndjson") else _csv_rows(text, suffix)
+        rows = (
+            _json_rows(text) if suffix in (".jsonl", ".ndjson") else _csv_rows(text, suffix, path)
+        )
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, csv.Error) as error:
         raise InputError(
             f"{path} cannot be read: {error}",
@@ -116,7 +119,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             run_next="give a header line and one line a sample",
         )
     for number, row in enumerate(rows):
-        if row.keys() != rows[0].keys() or None in row.values():
+        if row.keys() != rows[0].keys():
             raise InputError(
                 f"{path}: row {number} has not the columns of row 0",
                 looked_at=f"{', '.join(map(str, row))} instead of {', '.join(rows[0])}",
@@ -131,9 +134,29 @@ def _json_rows(text: str) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line, type=dict[str, str | int | float]) for line in lines]
 
 
-def _csv_rows(text: str, suffix: str) -> list[dict[str, Any]]:
+def _csv_rows(text: str, suffix: str, path: Path) -> list[dict[str, Any]]:
     delimiter = "\t" if suffix == ".tsv" else ","
-    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    given = ((lines.line_num, cells) for cells in lines if cells)  # empty lines are none
+    _, header = next(given, (0, []))
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"{path}: its header has the column {twice[0]!r} {header.count(twice[0])} times",
+            looked_at=f"the header: {', '.join(header)}",
+            run_next="give every column a name of its own",
+        )
+    rows = []
+    for number, cells in given:
+        if len(cells) != len(header):
+            raise InputError(
+                f"{path}: cells in line {number}: {len(cells):,}, in the header: {len(header):,}",
+                looked_at=f"the header: {', '.join(header)}; line {number}: {', '.join(cells)}",
+                run_next="give every line as many cells as the header has; a cell with the "
+                'delimiter in it stands in "quotes"',
+            )
+        rows.append(dict(zip(header, cells, strict=True)))
+    return rows
 
 
 def _column(name: str, cells: list[Any]) -> Column:
