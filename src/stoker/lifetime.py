@@ -14,8 +14,10 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-def end_with(starter: int, namespace: str = "") -> None:
+def end_with(starter: int, namespace: str = "", *, number: int = signal.SIGKILL) -> None:
     """Have the kernel kill this process when its parent ends; at once where `starter` has ended.
+
+    `number`: the signal. Whatever this process becomes by exec is sent it, but no fork of it.
 
     starter: the process id of whoever has this process started, itself or by a launcher or a fork
     server. It may be gone before the kernel is asked, and then no signal comes. namespace: its
@@ -24,9 +26,9 @@ def end_with(starter: int, namespace: str = "") -> None:
     The kernel means the thread that has started this process: only where that is a main thread
     (`is_main_thread`), it lives as long as its process.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if namespace in ("", pid_namespace()) and not is_alive(starter):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def pid_namespace() -> str:

@@ -246,16 +246,17 @@ def test_ctrl_c_ends_the_script_and_shows_what_was_seen_so_far(in_folder: Path) 
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_termination_of_the_doctor_ends_the_script_and_shows_what_was_seen(
-    in_folder: Path,
+    in_folder: Path, number: signal.Signals
 ) -> None:
     call = ("--json", "d.json", "--budget", "60", script("plain_for.py"), "2")
     with doctor(*call) as process:
         _wait_for("D", process.pid)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         process.communicate(timeout=40)
 
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     assert _profile(in_folder / "d.json")["legs"]["R"]["steps"] > 10
 
 

@@ -153,3 +153,20 @@ def test_the_environment_of_the_doctor_is_as_before_and_the_script_s_is_added_to
     watch("ending.py", "three-steps")
 
     assert dict(os.environ) == before
+
+
+def test_a_hook_that_breaks_and_can_not_be_noted_breaks_no_import(tmp_path: Path) -> None:
+    code = """
+from stoker.probe.hooks import watch
+from stoker.probe.session import Session
+
+def breaks(*_, **__):
+    raise RuntimeError("ours")
+
+watch.install = Session.write_failure = breaks
+import stoker.watched
+print("goes on")
+"""
+    done = _python(tmp_path / "session", code)
+
+    assert (done.stdout, done.stderr) == ("goes on\n", "")

@@ -167,7 +167,7 @@ def test_a_loader_of_stoker_is_met_too(photos: Path, tmp_path: Path, workers: in
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_stopped_run_leaves_no_process_and_goes_on(
     photos: Path, tmp_path: Path, number: signal.Signals
 ) -> None:

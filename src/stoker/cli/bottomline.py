@@ -7,6 +7,7 @@ drawn at the cursor would be torn by that, so the last row is taken out of the s
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TextIO
@@ -32,7 +33,8 @@ class BottomLine:
 
     def __exit__(self, *_: object) -> None:
         if self._reserved is not None:
-            self._write(f"{_SAVE}{_ALL_ROWS}{_last_row(self._reserved)}{_CLEAR_LINE}{_RESTORE}")
+            with contextlib.suppress(OSError):  # a terminal that was closed meanwhile
+                self._write(f"{_SAVE}{_ALL_ROWS}{_last_row(self._reserved)}{_CLEAR_LINE}{_RESTORE}")
             self._reserved = None
 
     @property

@@ -33,7 +33,7 @@ examples:
 
 exit codes:
   0 answered, 1 error or failed gate, 2 usage, 3 inconclusive, 130 Ctrl-C,
-  143 a request to terminate;
+  143 a request to terminate, 129 a terminal that was closed, 131 SIGQUIT;
   a script that fails passes its own code on
 """
 # A process that a signal ended is -SIGNAL to us and 128 + SIGNAL to a shell.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,8 @@ def at_most_every(period_s: float, clock: Clock, listener: Listener) -> Listener
         now = clock.wall_ns()
         if now >= next_ns:
             next_ns = now + round(period_s * 1e9)
-            listener(progress)
+            with contextlib.suppress(OSError):  # a terminal that was closed costs no answer
+                listener(progress)
 
     return thinned
 

@@ -22,7 +22,7 @@ from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.probe import gap_reading, launch, reading, sandbox, trainer_lines
 from stoker.probe.command import Kind, as_typed, command_of, digest_of
 from stoker.probe.descendants import descendants, end_tree, send
-from stoker.probe.held_back import held_back
+from stoker.probe.held_back import TO_END, held_back
 from stoker.probe.host import host_facts
 from stoker.probe.session import read_lines
 from stoker.probe.trials import TRY_SHARE
@@ -35,6 +35,8 @@ _GRACE_S = 20.0
 _LEAVE_S = 2.0
 # Time for a launcher to pass a signal on to what it has started.
 _PASS_ON_S = 5.0
+# Of a script that heeds no SIGQUIT the kernel would write a core file first.
+_PASSED_ON: dict[int, int] = {signal.SIGQUIT: signal.SIGTERM}
 _ENDED_ITSELF = (End.SCRIPT_ENDED, End.PROBE_FAILED)
 
 
@@ -102,8 +104,9 @@ def examine(
     """
     command = command_of(target.kind, target.argv)
     script = _script(target)
-    with launch.session_folder() as folder:
-        return _Run(script, options, folder, on_progress).run(command)
+    signals: list[int] = []  # held back until all is cleaned up
+    with held_back(TO_END, signals.append), launch.session_folder() as folder:
+        return _Run(script, options, folder, on_progress, signals).run(command)
 
 
 class _Run:
@@ -115,6 +118,7 @@ class _Run:
         options: Options,
         folder: Path,
         on_progress: Callable[[Progress], None] | None,
+        signals: list[int],
     ) -> None:
         self._script = script
         self._options = options
@@ -123,7 +127,7 @@ class _Run:
         self._offsets: dict[Path, int] = {}
         self._ended_at: float | None = None
         self._was_stopped = False  # by us: the plan had come to its end
-        self._signal: int | None = None
+        self._signals = signals
         self._writes = "allowed"
         self._notes: list[str] = []
 
@@ -134,7 +138,7 @@ class _Run:
         self._notes += prepared.notes
         self._tell("W", "starting the script", 0.0, None)
         # Not ended before the report.
-        with held_back((signal.SIGINT, signal.SIGTERM), self._note):
+        with held_back((signal.SIGINT,), self._signals.append):
             child = self._start(prepared)
             # Also workers of a killed script, and what it has put into the background.
             with launch.all_ended(child, self._folder, leave_s=_LEAVE_S):
@@ -177,14 +181,14 @@ class _Run:
                     # From a terminal the child has its SIGINT already; a second one could cut short
                     # what the script does about the first.
                     if self._signal != signal.SIGINT or not os.isatty(0):
-                        child.send_signal(self._signal)
+                        child.send_signal(_PASSED_ON.get(self._signal, self._signal))
                         passed_on = False
                 elif now - told > _GRACE_S:
                     end_tree(child.pid, after_s=launch.KILL_AFTER_S)
                 elif now - told > _PASS_ON_S and not passed_on:
                     # A launcher may keep the signal to itself.
                     passed_on = True
-                    send(descendants(child.pid), self._signal)
+                    send(descendants(child.pid), _PASSED_ON.get(self._signal, self._signal))
             elif self._ended_at is not None and now - self._ended_at > _GRACE_S:
                 self._notes.append(f"the script went on {_GRACE_S:.0f} s after the stop: ended")
                 end_tree(child.pid, after_s=launch.KILL_AFTER_S)
@@ -214,8 +218,10 @@ class _Run:
         if self._on_progress is not None:
             self._on_progress(Progress(leg, text, fraction, left_s))
 
-    def _note(self, number: int) -> None:
-        self._signal = number
+    @property
+    def _signal(self) -> int | None:
+        """The first that came and would have ended us."""
+        return self._signals[0] if self._signals else None
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ goes wrong here is written down and the script runs on unwatched. Standard libra
 
 from __future__ import annotations
 
+import contextlib
+import os
 from types import ModuleType
 
 from stoker.probe.importing import ImportWatch
@@ -22,10 +24,13 @@ def start() -> None:
     session = Session.from_environment()
     if session is None:
         return  # outlived its examination: somebody's daemon
+    with contextlib.suppress(Exception):
+        _end_with_starter(session)
 
     def failed(name: str, error: Exception) -> None:
         """Fail open: a hook that breaks is noted, the user's import goes on."""
-        session.write_failure(f"hook on {name}", error)
+        with contextlib.suppress(Exception):  # what broke the hook may break the note, too
+            session.write_failure(f"hook on {name}", error)
 
     def hook_torch(module: ModuleType) -> None:
         if "errand" in session.options:  # not to be measured: its data set is to be packed
@@ -75,6 +80,21 @@ def start() -> None:
 
         savers.install(_watch, session)
     _watch.install()
+
+
+def _end_with_starter(session: Session) -> None:
+    """After a SIGKILL of whoever has started this process nobody would end it.
+
+    In the sandbox that is done already. What a launcher has started is left to it: the thread that
+    did may end before its process, and the kernel would take that for the parent's end.
+    """
+    asked_by = session.options.get("asked_by")
+    if asked_by is None or asked_by[0] != os.getppid() or session.options["writes"] == "overlay":
+        return
+    from stoker import lifetime  # loads ctypes: not in every Python of the run
+
+    if asked_by[1] == lifetime.pid_namespace():
+        lifetime.end_with(*asked_by)
 
 
 def watch() -> ImportWatch:

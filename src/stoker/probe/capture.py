@@ -7,7 +7,6 @@ only the folder of the pack is real.
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from stoker import errors, lifetime
+from stoker import errors
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.pack.build import Progress
 from stoker.pack.errand import Errand, Summary
@@ -33,7 +32,7 @@ from stoker.probe.captured import (
     REFUSED,
     Wanted,
 )
-from stoker.probe.held_back import held_back
+from stoker.probe.held_back import TO_END, held_back
 from stoker.probe.session import read_lines
 from stoker.records.profile import Script
 
@@ -89,11 +88,11 @@ def packed_there(
     """Run the script up to the training loader that is `wanted`, and pack what it loads.
 
     Raises what packing raises there, NoLoopFound where that loader is never iterated or others are
-    for longer than it is waited for, and ProbeError where the script fails before. SIGTERM ends
-    this with its exit code, and not before all is cleaned up.
+    for longer than it is waited for, and ProbeError where the script fails before. SIGTERM,
+    SIGHUP and SIGQUIT end this with their exit codes, and not before all is cleaned up.
     """
     signals: list[int] = []
-    with held_back((signal.SIGTERM,), signals.append), launch.session_folder() as folder:
+    with held_back(TO_END, signals.append), launch.session_folder() as folder:
         summary = _Run(folder, on_step, signals).run(script, command, wanted, errand)
     if signals:  # at the very end
         raise SystemExit(128 + signals[0])
@@ -120,7 +119,6 @@ class _Run:
             "wanted": wanted._asdict(),
             "errand": msgspec.to_builtins(errand),
             "patience": (MOST_BATCHES, PATIENCE_S),
-            "asked_by": (os.getpid(), lifetime.pid_namespace()),
         }
         child = launch.start(
             prepared, self._folder, options, cwd=script.cwd, stdin=subprocess.DEVNULL

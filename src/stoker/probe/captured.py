@@ -148,7 +148,8 @@ def install(session: Session, module: ModuleType) -> None:
     """Stand before the loaders of the just imported `torch.utils.data.dataloader`."""
     global _capture
     # Whoever asked may be killed: nobody would wait for the pack.
-    lifetime.end_with(*session.options["asked_by"])
+    if session.options["asked_by"] is not None:
+        lifetime.end_with(*session.options["asked_by"])
     _capture = Capture(session, module)
     _capture.stand_before(module.DataLoader, module._BaseDataLoaderIter)
 

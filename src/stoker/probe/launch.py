@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import stoker
+from stoker import lifetime
 from stoker.probe import sandbox
 from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.hooks.savers import trackers_off
@@ -80,7 +81,9 @@ def start(
 
     Its stdout is our stderr: our own stdout carries the answer alone. `tries`: as in `environment`.
     """
-    written = {"writes": launch.writes, **options}
+    # Whom it must not outlive; the kernel takes a thread for its parent, which may end before.
+    asked_by = (os.getpid(), lifetime.pid_namespace()) if lifetime.is_main_thread() else None
+    written = {"writes": launch.writes, "asked_by": asked_by, **options}
     (folder / OPTIONS_FILE).write_text(json.dumps(written))
     found = environment(folder, launch.writes, tries=tries)
     return subprocess.Popen(launch.command, cwd=cwd, env=found, stdin=stdin, stdout=2)

@@ -30,6 +30,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker import lifetime
 from stoker.probe.mounts import MountPlan, plan, read_mounts, read_sockets
 
 LAYERS = "overlay"  # the session's folder with all upper directories
@@ -69,9 +70,12 @@ def wrap(command: Sequence[str], session: Path, keep: Sequence[str] = ()) -> lis
     """The command that runs `command` in the sandbox of a session; folders in `keep` stay real.
 
     Isolated (-I -S): neither the script's folder nor PYTHONPATH can get in the way of the launch.
+    It ends with this process; not so where another thread than the main one starts it, which the
+    kernel would take for the parent.
     """
     kept = [word for path in keep for word in ("--keep", path)]
-    return [*_launcher(session), *kept, "--", *command]
+    starter = ["--starter", str(os.getpid())] if lifetime.is_main_thread() else []
+    return [*_launcher(session), *starter, *kept, "--", *command]
 
 
 def unavailable(
@@ -187,7 +191,10 @@ def main(arguments: Sequence[str]) -> int:
             raise IndexError
     except (ValueError, IndexError):
         return _refuse(2, "usage: python -m stoker.probe.sandbox --session DIR -- PROGRAM [ARGS]")
+    starter = None
     try:
+        if "--starter" in options and not is_trial:
+            starter = int(options[options.index("--starter") + 1])
         places = [options[n + 1] for n, word in enumerate(options) if word == "--keep"]
         layers = enter(session, command, places)
         if is_trial:
@@ -197,7 +204,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
     except (SandboxError, OSError) as error:
         return _refuse(EXIT_NO_SANDBOX, f"cannot keep the script's writes apart: {error}")
-    return _become(command)
+    return _become(command, starter)
 
 
 def _launcher(session: Path) -> list[str]:
@@ -208,7 +215,12 @@ def _launcher(session: Path) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", start, "--session", str(session)]
 
 
-def _become(command: list[str]) -> int:
+def _become(command: list[str], starter: int | None = None) -> int:
+    if starter is not None:
+        # Behind `enter`: the kernel forgets it with a change of rights. A script may not heed a
+        # SIGTERM; a launcher is told by it to end what it has started.
+        is_script = command[0] == sys.executable
+        lifetime.end_with(starter, number=signal.SIGKILL if is_script else signal.SIGTERM)
     # Python ignores these two, and a program would inherit that; `subprocess` restores them too.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)

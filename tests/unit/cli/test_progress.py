@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 
@@ -183,3 +184,18 @@ def test_a_listener_is_called_first_at_once() -> None:
     listener(_progress(0.2))
 
     assert [item.fraction for item in seen] == [0.1]
+
+
+def test_a_terminal_that_was_closed_costs_no_answer(
+    terminal: _Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object) -> int:
+        raise OSError(errno.EIO, "closed")
+
+    clock = FakeClock()
+    with watched(quiet=False, stream=terminal, clock=clock) as listener:
+        assert listener is not None
+        listener(_progress(0.5))
+        monkeypatch.setattr(terminal, "write", closed)
+        clock.advance(1.0)
+        listener(_progress(0.6))

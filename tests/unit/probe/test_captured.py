@@ -186,15 +186,16 @@ def test_loaders_that_were_passed_by_are_named(
     assert "passed by: Photos, 6 samples, batches of 4" in told.value.looked_at
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_termination_waits_for_all_to_be_cleaned_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     """Wherever it comes: here before the script is started, and once more while it is ended."""
     cleaned: list[str] = []
     whole = {"kind": "packed", "summary": msgspec.to_builtins(SUMMARY)}
 
     def terminated(*_: Any, **__: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     def discarded(folder: Path) -> None:
         terminated()
@@ -202,8 +203,8 @@ def test_a_termination_waits_for_all_to_be_cleaned_up(
 
     monkeypatch.setattr(launch, "end_marked", terminated)
     monkeypatch.setattr(launch.sandbox, "discard", discarded)
-    before = signal.getsignal(signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it was not held back"))
+    before = signal.getsignal(number)
+    signal.signal(number, lambda *_: pytest.fail("it was not held back"))
     try:
         with pytest.raises(SystemExit) as ended:
             packed_by([whole], tmp_path, monkeypatch)
@@ -211,7 +212,7 @@ def test_a_termination_waits_for_all_to_be_cleaned_up(
             monkeypatch.setattr(launch, "environment", lambda *_, **__: terminated() or {})
             packed_by([], tmp_path, monkeypatch)
     finally:
-        signal.signal(signal.SIGTERM, before)
-    assert ended.value.code == 128 + signal.SIGTERM
+        signal.signal(number, before)
+    assert ended.value.code == 128 + number
     assert len(cleaned) == 2
     assert not any(Path(folder).exists() for folder in cleaned)

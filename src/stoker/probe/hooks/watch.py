@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -56,7 +56,11 @@ class Watch:
 
     def observe(self, batches: Any, name: str) -> Any:
         """What the script gets for its iterable."""
-        return batches if _is_loader(batches) else Watched(self, batches, name)
+        kind = type(batches)
+        is_async = hasattr(kind, "__aiter__")
+        if _is_loader(batches) or (is_async and not hasattr(kind, "__iter__")):
+            return batches  # a loop of `async for` alone is not followed
+        return (_AsyncToo if is_async else Watched)(self, batches, name)
 
     @property
     def conductor(self) -> Conductor | None:
@@ -160,6 +164,14 @@ class Watched:
             "iterable": True,
             "watched": self._name,
         }
+
+
+class _AsyncToo(Watched):
+    """Of an iterable that `async for` goes over, too: there it gives its own batches."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        batches: AsyncIterator[Any] = aiter(self._batches)
+        return batches
 
 
 class Iteration:

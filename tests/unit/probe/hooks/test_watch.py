@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,6 +118,26 @@ def test_what_breaks_in_the_probe_never_reaches_the_loop(
     monkeypatch.setattr(conductor, "on_next", break_down)
     assert next(iterator) == 1
     assert [str(error) for error in conductor.given_up] == ["'ours'"]
+
+
+def test_async_for_goes_over_its_own_batches(observe: Callable[..., Any]) -> None:
+    class Both(list[int]):
+        async def __aiter__(self) -> AsyncIterator[int]:
+            for batch in self:
+                yield batch
+
+    async def stream() -> AsyncIterator[int]:
+        for batch in (1, 2):
+            yield batch
+
+    async def all_of(batches: Any) -> list[int]:
+        return [batch async for batch in batches]
+
+    assert asyncio.run(all_of(observe(stream()))) == [1, 2]
+    both = observe(Both([1, 2]))
+    assert asyncio.run(all_of(both)) == [1, 2]
+    assert isinstance(iter(both), hook.Iteration), "the plain loop is not followed"
+    assert not hasattr(observe([1]), "__aiter__")
 
 
 def test_a_generator_is_closed_with_the_loop_that_watches_it(observe: Callable[..., Any]) -> None:
