@@ -297,8 +297,22 @@ class Conductor:
             self._window = None
             self._end(ended.value)
             return None
+        if self._window.leg not in _FETCHING and not self._stand_ins:
+            self._end_without_kept()
+            return None
         self._open_window(self._window, after=window)
         return self._window
+
+    def _end_without_kept(self) -> None:
+        """The script's own steps are all that can be told: no other leg has batches."""
+        self._window = None
+        why = self._stand_ins.refusal or "none was whole"
+        self._session.write(
+            "note",
+            text=f"no batch could be kept to be served again ({why}): the script's own steps were "
+            "timed, the model alone and the loader alone were not",
+        )
+        self._end("budget")
 
     def _is_due(self, left: int) -> bool:
         """True when the window ends here: it is full, or out of time; for all ranks at once."""

@@ -43,6 +43,11 @@ class StandIns:
         return self._kept.first
 
     @property
+    def refusal(self) -> str:
+        """Why no batch of the training loader could be kept."""
+        return self._kept.refusal
+
+    @property
     def round(self) -> int:
         """Batches served after which their sizes repeat; 1 where they hardly differ."""
         return self._kept.round
