@@ -235,7 +235,8 @@ class Conductor:
     def _make_plan(self, loop: Loop) -> Plan:
         ask, write, alone = self._sidelines.offers, self._session.write, self._ranks is None
         tryout = asked_for(loop, ask, write, alone=alone, budget_s=self._budget_s)
-        return plan(loop, self._budget_s, self._session.options.get("steps"), tryout)
+        steps = self._session.options.get("steps")
+        return self._stand_ins.while_kept(plan(loop, self._budget_s, steps, tryout))
 
     def _serve_other(self, track: Track, iterator: Any, fetch: Fetch, called: float) -> Any:
         """A loader that goes along with each step; another one passes, or one before the choice."""
@@ -297,22 +298,8 @@ class Conductor:
             self._window = None
             self._end(ended.value)
             return None
-        if self._window.leg not in _FETCHING and not self._stand_ins:
-            self._end_without_kept()
-            return None
         self._open_window(self._window, after=window)
         return self._window
-
-    def _end_without_kept(self) -> None:
-        """The script's own steps are all that can be told: no other leg has batches."""
-        self._window = None
-        why = self._stand_ins.refusal or "none was whole"
-        self._session.write(
-            "note",
-            text=f"no batch could be kept to be served again ({why}): the script's own steps were "
-            "timed, the model alone and the loader alone were not",
-        )
-        self._end("budget")
 
     def _is_due(self, left: int) -> bool:
         """True when the window ends here: it is full, or out of time; for all ranks at once."""

@@ -101,6 +101,15 @@ def test_a_run_that_ended_before_the_model_was_seen_alone_says_what_is_missing()
     assert "2 more steps of leg R and 3 more steps of leg D would tell" in verdict.sentence
 
 
+def test_batches_that_cannot_be_kept_are_no_matter_of_more_time() -> None:
+    given = serial()
+    legs = {"R": given.legs["R"]}
+    verdict = diagnose(msgspec.structs.replace(given, legs=legs, end=End.NOT_KEPT)).verdict
+    assert verdict.code is VerdictCode.INCONCLUSIVE
+    assert "can't be served a second time" in verdict.sentence
+    assert "--budget" not in verdict.sentence
+
+
 def test_a_loss_that_no_leg_explains_says_for_how_much_longer_to_look() -> None:
     given = profile(real=0.15, device=0.1, contended=0.14, drain=0.05, loader=0.05, cpu=0.01)
     verdict = diagnose(given).verdict
