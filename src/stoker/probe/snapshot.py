@@ -27,7 +27,7 @@ Batch = Any
 # Levels of containers that are taken apart: more of them would come near Python's own end.
 _DEEPEST = 100
 # Parts of one batch: what holds more has the data set in it, or a whole model.
-_MOST_PARTS = 2_000_000
+_MOST_PARTS = 200_000
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 # Of these an instance is what it is: nobody changes it, or all mean the same one.
@@ -46,7 +46,7 @@ _COPIED = (set, bytearray, array.array)
 _COPYING = frozenset({"PIL", "pandas"})
 
 
-class Unkeepable(Exception):
+class Unkeepable(Exception):  # noqa: N818 - says what the batch is
     """A batch holds what can be handed out only once; the message says what."""
 
 
@@ -168,17 +168,18 @@ def _is_leaf(value: Any) -> bool:
         or hasattr(kind, "clone")  # graph batches, TensorDict
         or hasattr(kind, "named_parameters")  # a model: shared with the script
         or _copies_itself(kind)
+        or hasattr(kind, "__del__")  # a second one would end what both hold
         or not (hasattr(value, "__dict__") or attributes(value))
     )
 
 
 def _is_used_up(leaf: Leaf) -> bool:
-    """True for generators and other iterators, open files and locks: there is one of it."""
+    """True for generators and other iterators, files, locks, owners: there is but one of it."""
     kind = type(leaf)
     return (
-        isinstance(leaf, (io.IOBase, types.GeneratorType, types.CoroutineType))
+        isinstance(leaf, (io.IOBase, types.CoroutineType, types.AsyncGeneratorType))
         or hasattr(kind, "__next__")
-        or hasattr(kind, "__anext__")
+        or hasattr(kind, "__del__")
         or (hasattr(kind, "acquire") and hasattr(kind, "release"))
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import EpochFacts, LegCode, Profile, RankFacts, StepInside
+from stoker.records.profile import End, EpochFacts, LegCode, Profile, RankFacts, StepInside
 from tests.unit.diagnose.profiles import about, leg, profile
 
 COMPUTING = StepInside(samples=100, python=0.6, blocked=0.4)
