@@ -7,6 +7,7 @@ Standard library only: also runs in a script under remedies.
 from __future__ import annotations
 
 import copy
+import copyreg
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -30,7 +31,11 @@ def mapped(value: Any, change: Leaf) -> Any:
         return _mapping_like(value, changed)
     if isinstance(value, list | tuple):
         return _sequence_like(value, list(changed.values()))
-    return dataclasses.replace(value, **changed)
+    twin = blank(value)
+    fill(twin, attributes(value))
+    for name, item in changed.items():
+        object.__setattr__(twin, name, item)
+    return twin
 
 
 def parts(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
@@ -60,11 +65,51 @@ def inner(value: Any) -> Mapping[Any, Any] | None:
     return None
 
 
+def attributes(value: Any) -> dict[str, Any]:
+    """What an instance holds, in its dictionary and in its slots, by name."""
+    held = dict(getattr(value, "__dict__", ()))
+    for name in _slots(type(value)):
+        if hasattr(value, name):
+            held[name] = getattr(value, name)
+    return held
+
+
+def blank(value: Any) -> Any:
+    """Another instance of the same class, made without its constructor, to be filled.
+
+    Raises TypeError where its class can't be made without one, nor copied.
+    """
+    try:
+        return object.__new__(type(value))
+    except TypeError:  # the class is made in C, or has a base that is
+        return copy.copy(value)
+
+
+def fill(twin: Any, held: Mapping[str, Any]) -> None:
+    """Have an instance hold these attributes, whatever its class says to their being set."""
+    own = getattr(twin, "__dict__", None)
+    slots = _slots(type(twin))
+    for name, item in held.items():
+        if own is None or name in slots:
+            object.__setattr__(twin, name, item)
+        else:
+            own[name] = item
+
+
+def _slots(kind: type) -> list[str]:
+    """Names of the slots of a class and of its bases, as `copy` and `pickle` find them."""
+    found: list[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+    return found
+
+
 def _mapping_like(value: Mapping[Any, Any], changed: dict[Any, Any]) -> Any:
     if type(value) is dict:
         return changed
     try:
         same_kind = copy.copy(value)
+        # A class of a script's own may keep its items in a dict, which a copy of it shares.
+        own = attributes(same_kind).items()
+        fill(same_kind, {name: dict(item) for name, item in own if type(item) is dict})
         same_kind.update(changed)  # type: ignore[attr-defined]
     except (AttributeError, TypeError):  # a read-only mapping
         return changed

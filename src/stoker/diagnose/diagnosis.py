@@ -32,7 +32,7 @@ from stoker.records.diagnosis import (
     Verdict,
     VerdictCode,
 )
-from stoker.records.profile import HostTruth, LegCode, Profile
+from stoker.records.profile import End, HostTruth, LegCode, Profile
 from stoker.records.scenario import Scenario
 from stoker.stats import Spread
 from stoker.theory.calibrate import scenario_from
@@ -91,7 +91,11 @@ def _nothing_seen(profile: Profile) -> Verdict:
     return Verdict(
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
-            f"The run ended ({profile.end}) before the loop and the model alone were both "
+            "The model alone could not be timed: batches of this loader can't be served a second "
+            "time (the notes say why). What its own steps waited is all that can be told. "
+            "Have it give tensors, arrays and plain objects, and measure again."
+            if profile.end is End.NOT_KEPT
+            else f"The run ended ({profile.end}) before the loop and the model alone were both "
             f"measured (legs: {legs}): {steps_missing(*steps_seen(profile))}. "
             "Give the script more steps or epochs, or measure longer (--budget)."
         ),

@@ -235,7 +235,8 @@ class Conductor:
     def _make_plan(self, loop: Loop) -> Plan:
         ask, write, alone = self._sidelines.offers, self._session.write, self._ranks is None
         tryout = asked_for(loop, ask, write, alone=alone, budget_s=self._budget_s)
-        return plan(loop, self._budget_s, self._session.options.get("steps"), tryout)
+        steps = self._session.options.get("steps")
+        return self._stand_ins.while_kept(plan(loop, self._budget_s, steps, tryout))
 
     def _serve_other(self, track: Track, iterator: Any, fetch: Fetch, called: float) -> Any:
         """A loader that goes along with each step; another one passes, or one before the choice."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker.probe.snapshot import Snapshot, is_of_samples, samples_in, size_of
+from stoker.probe.snapshot import Snapshot, Unkeepable, is_of_samples, samples_in, size_of
 
 _MOST = 8  # K of the device and host legs
 _MOST_BYTES = 1 << 30  # of memory that they may take
@@ -38,6 +38,7 @@ class KeptBatches:
         self._round: list[int] = []  # places to hand out, the next one last
         self._seen = self._seen_bytes = 0
         self.facts: dict[str, Any] = {}  # bytes, objects and samples of the first one
+        self.refusal = ""  # why batches of this loader can't be kept
 
     def __len__(self) -> int:
         return len(self._on_host)
@@ -53,19 +54,29 @@ class KeptBatches:
         return self._on_host[0].source
 
     def keep(self, batch: Any, place: Callable[[Any], Any] | None) -> bool:
-        """Copy a batch; False for the last, partial one of an epoch, and for one too many."""
+        """Copy a batch; False for the last, partial one of an epoch, and for one too many.
+
+        False from then on, with a `refusal`, once a batch can't be handed out a second time.
+        """
+        if self.refusal:
+            return False
         samples = samples_in(batch)
         size, objects = size_of(batch)
         if not self._on_host:
             self.facts = {"bytes": size, "objects": objects, "samples": samples}
         elif samples != self.facts["samples"] or (len(self) + 1) * size > _MOST_BYTES:
             return False
-        snapshot = Snapshot(batch)
+        try:
+            snapshot = Snapshot(batch)
+            placed = None if place is None else Snapshot(snapshot.source, place)
+        except Unkeepable as error:
+            self.refusal = str(error)
+            return False
         self._on_host.append(snapshot)
         self._sizes.append(size)
         self._note_size(size)
-        if place is not None:
-            self._on_device.append(Snapshot(snapshot.source, place))
+        if placed is not None:
+            self._on_device.append(placed)
         return True
 
     def has_halves_of(self, batch_size: int | None) -> bool:

@@ -7,17 +7,47 @@ the batch brought them along.
 
 from __future__ import annotations
 
+import array
+import contextlib
 import copy
-import dataclasses
-from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping
+import enum
+import io
+import logging
+import pathlib
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
+
+from stoker.containers import attributes, blank, fill
 
 Leaf = Any
 Batch = Any
 
-# Levels of containers that are taken apart; objects that refer to each other must come to an end.
-_DEEPEST = 16
+# Levels of containers that are taken apart: more of them would come near Python's own end.
+_DEEPEST = 100
+# Parts of one batch: what holds more has the data set in it, or a whole model.
+_MOST_PARTS = 200_000
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+# Of these an instance is what it is: nobody changes it, or all mean the same one.
+_SHARED = (
+    type,
+    enum.Enum,
+    pathlib.PurePath,
+    logging.Logger,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+)
+_COPIED = (set, bytearray, array.array)
+# Libraries whose objects copy themselves, and keep what they hold where nobody sees it.
+_COPYING = frozenset({"PIL", "pandas"})
+
+
+class Unkeepable(Exception):  # noqa: N818 - says what the batch is
+    """A batch holds what can be handed out only once; the message says what."""
 
 
 def _is_tensor(value: Any) -> bool:
@@ -26,85 +56,132 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and hasattr(value, "__array_interface__")
+    kind = type(value)
+    return hasattr(kind, "__array_interface__") and hasattr(kind, "nbytes")
 
 
-def rebuild(batch: Batch, leaf: Callable[[Leaf], Leaf], depth: int = 0) -> Batch:
+def _copies_itself(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in _COPYING and hasattr(kind, "copy")
+
+
+def rebuild(batch: Batch, leaf: Callable[[Leaf], Leaf]) -> Batch:
     """The same structure in new containers, with `leaf` applied to all that is no container.
 
-    A container that can't be made anew, because its class wants more than its items, is a leaf.
+    Instances of classes are containers of their attributes, except those that copy themselves.
+    What is held twice is so in the new one as well. Raises Unkeepable for a container that can't
+    be made anew, and for too many of them.
     """
-    if depth >= _DEEPEST or _is_tensor(batch):
-        return leaf(batch)
     try:
-        return _in_new_container(batch, lambda part: rebuild(part, leaf, depth + 1), leaf)
-    except (TypeError, AttributeError):
-        return leaf(batch)
+        return _Rebuilding(leaf).of(batch, 0)
+    except RecursionError:
+        raise Unkeepable("it is nested too deeply") from None
 
 
-def _in_new_container(
-    batch: Batch, part: Callable[[Any], Any], leaf: Callable[[Leaf], Leaf]
-) -> Any:
-    kind = type(batch)
-    if kind is dict:
-        return {key: part(value) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        items = [part(value) for value in batch]
-        return kind(*items) if hasattr(batch, "_fields") else kind(items)
-    if kind is list:
-        return [part(value) for value in batch]
-    if isinstance(batch, deque):
-        return kind((part(value) for value in batch), batch.maxlen)
-    if isinstance(batch, Mapping):
-        return _in_new_mapping(batch, part, leaf)
-    if isinstance(batch, list):
-        twin = copy.copy(batch)
-        twin[:] = [part(value) for value in batch]
+class _Rebuilding:
+    """One batch being made anew."""
+
+    def __init__(self, leaf: Callable[[Leaf], Leaf]) -> None:
+        self._leaf = leaf
+        self._made: dict[int, Any] = {}  # by the original's id, which lives as long as the batch
+
+    def of(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind in _ATOMS:
+            return self._leaf(value)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if len(self._made) >= _MOST_PARTS:
+            raise Unkeepable(f"it has more than {_MOST_PARTS:,} parts")
+        if _is_tensor(value):
+            made = self._leaf(value)
+        elif depth >= _DEEPEST:
+            raise Unkeepable(f"it is nested more than {_DEEPEST} levels deep")
+        else:
+            try:
+                made = self._container(value, kind, depth + 1)
+            except (Unkeepable, RecursionError):
+                raise
+            except Exception as error:
+                raise Unkeepable(f"its {kind.__qualname__} can't be copied: {error}") from error
+        self._made[id(value)] = made
+        return made
+
+    def _container(self, value: Any, kind: Any, depth: int) -> Any:
+        twin: Any
+        if kind is dict or kind is list:
+            twin = self._made[id(value)] = kind()
+            self._items(twin, value, kind, depth)
+            return twin
+        if isinstance(value, tuple):
+            return self._tuple(value, kind, depth)
+        if isinstance(value, (dict, list)):
+            base = next(b for b in (OrderedDict, defaultdict, dict, list) if isinstance(value, b))
+            twin = self._made[id(value)] = base.__new__(kind)
+            if isinstance(value, defaultdict):
+                twin.default_factory = value.default_factory
+            self._items(twin, value, base, depth)
+            self._attributes(twin, value, depth)
+            return twin
+        if isinstance(value, deque):
+            twin = self._made[id(value)] = kind((), value.maxlen)
+            twin.extend([self.of(item, depth) for item in value])
+            return twin
+        if kind is types.MappingProxyType:
+            return kind({key: self.of(item, depth) for key, item in value.items()})
+        if _is_leaf(value):
+            return self._leaf(value)
+        twin = self._made[id(value)] = blank(value)
+        self._attributes(twin, value, depth)
         return twin
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        return _with_attributes(batch, [f.name for f in dataclasses.fields(batch)], part)
-    if _is_record(batch):
-        return _with_attributes(batch, list(vars(batch)), part)
-    return leaf(batch)
+
+    def _items(self, twin: Any, value: Any, base: Any, depth: int) -> None:
+        """Past what a class of a script's own makes of an item that is set."""
+        if issubclass(base, list):
+            list.extend(twin, [self.of(item, depth) for item in list.__iter__(value)])
+            return
+        for key, item in base.items(value):
+            base.__setitem__(twin, key, self.of(item, depth))
+
+    def _tuple(self, value: Any, kind: Any, depth: int) -> Any:
+        items = [self.of(item, depth) for item in value]
+        if kind is tuple:
+            return tuple(items)
+        try:
+            twin = kind(*items) if hasattr(kind, "_fields") else kind(items)
+        except TypeError:  # made from something else
+            twin = tuple.__new__(kind, items)
+        self._attributes(twin, value, depth)
+        return twin
+
+    def _attributes(self, twin: Any, value: Any, depth: int) -> None:
+        held = attributes(value)
+        if held:
+            fill(twin, {name: self.of(item, depth) for name, item in held.items()})
 
 
-def _in_new_mapping(batch: Any, part: Callable[[Any], Any], leaf: Callable[[Leaf], Leaf]) -> Any:
-    if not isinstance(batch, dict) and hasattr(batch, "clone"):  # TensorDict
-        return leaf(batch)
-    changed = {key: part(value) for key, value in batch.items()}
-    if not isinstance(batch, MutableMapping):
-        return type(batch)(changed)
-    twin: Any = copy.copy(batch)
-    if isinstance(getattr(twin, "data", None), dict):  # UserDict (BatchEncoding)
-        twin.data = changed
-    else:
-        for key, value in changed.items():
-            twin[key] = value
-    return twin
-
-
-def _is_record(value: Any) -> bool:
-    """True for an object of a script's own class that holds tensors or arrays."""
-    if isinstance(value, type) or hasattr(value, "clone") or _is_array(value):
-        return False
-    held = getattr(value, "__dict__", None)
-    return isinstance(held, dict) and any(
-        _is_tensor(part) or _is_array(part)
-        for item in held.values()
-        for part in (item.values() if isinstance(item, dict) else _items(item))
+def _is_leaf(value: Any) -> bool:
+    """True for what holds nothing that can be seen, and for what knows how to copy itself."""
+    kind = type(value)
+    return (
+        _is_array(value)
+        or isinstance(value, (*_SHARED, *_COPIED, io.IOBase))
+        or hasattr(kind, "clone")  # graph batches, TensorDict
+        or hasattr(kind, "named_parameters")  # a model: shared with the script
+        or _copies_itself(kind)
+        or hasattr(kind, "__del__")  # a second one would end what both hold
+        or not (hasattr(value, "__dict__") or attributes(value))
     )
 
 
-def _items(value: Any) -> tuple[Any, ...] | list[Any]:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-def _with_attributes(batch: Any, names: list[str], part: Callable[[Any], Any]) -> Any:
-    twin = copy.copy(batch)
-    for name in names:
-        if hasattr(batch, name):
-            object.__setattr__(twin, name, part(getattr(batch, name)))
-    return twin
+def _is_used_up(leaf: Leaf) -> bool:
+    """True for generators and other iterators, files, locks, owners: there is but one of it."""
+    kind = type(leaf)
+    return (
+        isinstance(leaf, (io.IOBase, types.CoroutineType, types.AsyncGeneratorType))
+        or hasattr(kind, "__next__")
+        or hasattr(kind, "__del__")
+        or (hasattr(kind, "acquire") and hasattr(kind, "release"))
+    )
 
 
 def leaves(batch: Batch) -> list[Leaf]:
@@ -115,7 +192,8 @@ def leaves(batch: Batch) -> list[Leaf]:
         found.append(leaf)
         return leaf
 
-    rebuild(batch, note)
+    with contextlib.suppress(Unkeepable):  # up to there
+        rebuild(batch, note)
     return found
 
 
@@ -151,17 +229,24 @@ def is_of_samples(batch: Batch, samples: int) -> bool:
 
 
 def copy_leaf(leaf: Leaf) -> Leaf:
-    """A leaf that shares no memory with the original."""
+    """A leaf that shares no memory with the original. Raises Unkeepable where there is but one."""
+    kind = type(leaf)
+    if kind in _ATOMS:
+        return leaf
     if _is_tensor(leaf):
         copied = leaf.detach().clone()
         # What comes from pinned memory goes to a device another way than what does not.
         return copied.pin_memory() if leaf.device.type == "cpu" and leaf.is_pinned() else copied
-    if _is_array(leaf):
+    if isinstance(leaf, _SHARED) or hasattr(kind, "named_parameters"):
+        return leaf
+    if _is_array(leaf) or _copies_itself(kind):
         return leaf.copy()
-    if isinstance(leaf, (set, bytearray)):
-        return leaf.copy()
-    if hasattr(leaf, "clone") and callable(leaf.clone):  # graph batches and the like
+    if isinstance(leaf, _COPIED):
+        return copy.copy(leaf)
+    if callable(getattr(kind, "clone", None)):  # graph batches and the like
         return leaf.clone()
+    if _is_used_up(leaf):
+        raise Unkeepable(f"it holds a {kind.__qualname__}, which can be used only once")
     return leaf
 
 
@@ -184,7 +269,10 @@ class Snapshot:
     """One batch, kept as it was before the script saw it."""
 
     def __init__(self, batch: Batch, place: Callable[[Leaf], Leaf] | None = None) -> None:
-        """Copy `batch`; `place` moves each leaf to where the copies shall live."""
+        """Copy `batch`; `place` moves each leaf to where the copies shall live.
+
+        Raises Unkeepable where no second one can be made of it.
+        """
         kept = rebuild(batch, copy_leaf)
         self._pristine = rebuild(kept, place) if place else kept
         self._versions: list[tuple[Leaf, int | None]] = []

@@ -10,10 +10,13 @@ from typing import Any
 
 from stoker.probe.companions import Companion, Companions
 from stoker.probe.kept import KeptBatches
+from stoker.probe.legs import Measured, Plan
 from stoker.probe.roles import Hooked
 from stoker.probe.session import Session
 
 _RESIDENT = frozenset("DPF")  # legs whose batches live on the device
+_KEPT = frozenset("DHCPF")  # legs in which no loader is asked for the batches
+_NONE_KEPT = "not-kept"  # the end of a plan, as the profile has it
 HALF = "half"  # the variant of leg F in which half of a batch is served
 
 
@@ -58,6 +61,27 @@ class StandIns:
         """The same for a loader that goes along."""
         if not companion.kept.is_full:
             companion.kept.keep(batch, self._place)
+
+    def while_kept(self, plan: Plan) -> Plan:
+        """The plan, as long as there is something to serve in it.
+
+        Without kept batches the script's own steps are all that can be told.
+        """
+        measured: Measured | None = None
+        while True:
+            try:
+                window = next(plan) if measured is None else plan.send(measured)
+            except StopIteration as ended:
+                return str(ended.value)
+            if window.leg in _KEPT and not self:
+                why = self._kept.refusal or "none has come"
+                self._session.write(
+                    "note",
+                    text=f"no batch could be kept to be served again: {why}. The script's own "
+                    "steps were timed, the model alone and the loader alone were not",
+                )
+                return _NONE_KEPT
+            measured = yield window
 
     def wake(self) -> None:
         """Some loader is asked for a batch of its own again."""

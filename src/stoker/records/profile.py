@@ -48,6 +48,7 @@ class End(StrEnum):
     INTERRUPTED = "interrupted"
     CRASHED = "crashed"
     PROBE_FAILED = "probe-failed"
+    NOT_KEPT = "not-kept"
 
 
 class Leg(_Record, frozen=True, kw_only=True):

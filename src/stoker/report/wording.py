@@ -35,6 +35,7 @@ ENDS: dict[End, str] = {
     End.INTERRUPTED: "by Ctrl-C",
     End.CRASHED: "when the script failed",
     End.PROBE_FAILED: "when the measuring itself broke; the notes say where",
+    End.NOT_KEPT: "when no batch could be kept to be served again; the notes say why",
 }
 
 WRITES: dict[str, str] = {

@@ -7,7 +7,7 @@ import pytest
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import EpochFacts, LegCode, Profile, RankFacts, StepInside
+from stoker.records.profile import End, EpochFacts, LegCode, Profile, RankFacts, StepInside
 from tests.unit.diagnose.profiles import about, leg, profile
 
 COMPUTING = StepInside(samples=100, python=0.6, blocked=0.4)
@@ -99,6 +99,15 @@ def test_a_run_that_ended_before_the_model_was_seen_alone_says_what_is_missing()
     verdict = diagnose(msgspec.structs.replace(given, legs=legs)).verdict
     assert verdict.code is VerdictCode.INCONCLUSIVE
     assert "2 more steps of leg R and 3 more steps of leg D would tell" in verdict.sentence
+
+
+def test_batches_that_cannot_be_kept_are_no_matter_of_more_time() -> None:
+    given = serial()
+    legs = {"R": given.legs["R"]}
+    verdict = diagnose(msgspec.structs.replace(given, legs=legs, end=End.NOT_KEPT)).verdict
+    assert verdict.code is VerdictCode.INCONCLUSIVE
+    assert "can't be served a second time" in verdict.sentence
+    assert "--budget" not in verdict.sentence
 
 
 def test_a_loss_that_no_leg_explains_says_for_how_much_longer_to_look() -> None:

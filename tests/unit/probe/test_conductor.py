@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,6 +153,7 @@ class Script:
         self.library = Library(clock)
         self.conductor = Conductor(session, self.library)
         self.fetched: list[str] = []
+        self.made: Callable[[int], Any] = lambda number: [number]
 
     def loader(self, name: str = "train", *, batches: int = 40, learns: bool = True) -> Track:
         facts = {"batches": batches, "samples": batches, "workers": 0, "prefetch_factor": None}
@@ -169,7 +170,7 @@ class Script:
             number = next(left)
             self.clock.spend(load_s)
             self.fetched.append(track.facts["dataset"])
-            return [number]
+            return self.made(number)
 
         while True:
             try:
@@ -409,6 +410,28 @@ def test_what_breaks_in_the_probe_ends_the_measuring_and_keeps_what_was_seen(
     assert end["reason"] == "probe-failed"
     assert mean(folder, "W", "compute") == pytest.approx(STEP_S)
     assert "a mistake of ours" in lines(folder, "note")[0]["text"]
+
+
+def test_batches_that_cannot_be_kept_reach_the_script_as_they_are(
+    script: Script, folder: Path
+) -> None:
+    def give(number: int) -> Iterator[int]:
+        return iter([number])
+
+    train = script.loader(batches=10_000)
+    script.made = give
+    seen: list[list[int]] = []
+    with pytest.raises(StokerStop):
+        for batch in script.epoch(train):
+            seen.append(list(batch))
+            script.step()
+
+    assert seen == [[number] for number in range(len(seen))]
+    assert {line["leg"] for line in lines(folder, "window")} == {"W", "R"}
+    assert mean(folder, "R", "wait") == pytest.approx(LOAD_S)
+    (end,) = lines(folder, "end")
+    assert end["reason"] == "not-kept"
+    assert "list_iterator" in lines(folder, "note")[0]["text"]
 
 
 def test_memory_is_told_beside_the_batches_that_the_loader_itself_made(

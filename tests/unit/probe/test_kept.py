@@ -28,6 +28,14 @@ def test_eight_batches_are_enough() -> None:
     assert len(kept) == 8
 
 
+def test_batches_that_can_be_used_only_once_are_not_kept_nor_asked_again() -> None:
+    kept = KeptBatches()
+    assert not kept.keep([torch.zeros(2), iter([1])], lambda leaf: leaf)
+    assert not kept
+    assert "list_iterator" in kept.refusal
+    assert not kept.keep(torch.zeros(2), None)
+
+
 def sentences(lengths: list[int]) -> KeptBatches:
     """Kept are the first eight batches; the others pass by."""
     kept = KeptBatches()

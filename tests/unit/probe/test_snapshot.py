@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
-from stoker.probe.snapshot import Snapshot, leaves, rebuild, samples_in, size_of
+from stoker.probe.snapshot import Snapshot, Unkeepable, leaves, rebuild, samples_in, size_of
+from tests.unit.own_mapping import Own
 
 
 @dataclass
@@ -69,6 +72,42 @@ class Graph:
         return Graph(self.x.clone())
 
 
+class Slotted:
+    """An object without a dictionary, with a slot of its own and one that is empty."""
+
+    __slots__ = ("__hidden", "empty", "image")
+
+    def __init__(self, image: torch.Tensor) -> None:
+        self.image = image
+        self.__hidden = [1]
+
+    def hidden(self) -> list[int]:
+        return self.__hidden
+
+
+class Owner:
+    """Ends what it holds when it goes."""
+
+    def __init__(self) -> None:
+        self.x = _ones()
+
+    def __del__(self) -> None:
+        self.x.zero_()
+
+
+class Output(OrderedDict[str, Any]):
+    """Items that are attributes as well, as model outputs have them."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__()
+        for key, value in items.items():
+            self[key] = value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
 def _ones() -> torch.Tensor:
     return torch.ones(3, 2)
 
@@ -91,6 +130,10 @@ CONTAINERS: list[tuple[Callable[[], Any], Callable[[Any], torch.Tensor]]] = [
     (lambda: Plain(_ones()), lambda b: b.image),
     (lambda: Titled("t", [_ones()]), lambda b: b[0]),
     (lambda: Graph(_ones()), lambda b: b.x),
+    (lambda: Own(x=_ones()), lambda b: b["x"]),
+    (lambda: Slotted(_ones()), lambda b: b.image),
+    (lambda: Output(x=_ones()), lambda b: b["x"]),
+    (lambda: SimpleNamespace(inner=SimpleNamespace(x=_ones())), lambda b: b.inner.x),
     (lambda: pack_sequence([_ones()]), lambda b: b.data),
     (lambda: [{"x": (Sample(_ones()),)}], lambda b: b[0]["x"][0].image),
 ]
@@ -148,6 +191,119 @@ def test_attributes_set_on_a_record_are_gone_at_the_next_hand_out() -> None:
     second = kept.hand_out()
     assert torch.equal(second.image, _ones())
     assert "mask" in second.extra
+
+
+def test_a_mapping_of_the_scripts_own_is_popped_from_for_one_step_only() -> None:
+    batch = Own(x=_ones(), y=1)
+    kept = Snapshot(batch)
+
+    assert kept.hand_out().pop("y") == 1
+    assert kept.hand_out().pop("y") == 1
+    assert batch["y"] == 1
+
+
+def test_slots_are_as_before_at_the_next_hand_out() -> None:
+    kept = Snapshot(Slotted(_ones()))
+
+    first = kept.hand_out()
+    first.image = None
+    first.empty = 2
+    first.hidden().append(2)
+
+    second = kept.hand_out()
+    assert torch.equal(second.image, _ones())
+    assert not hasattr(second, "empty")
+    assert second.hidden() == [1]
+
+
+def test_objects_in_objects_are_as_before_at_the_next_hand_out() -> None:
+    batch = SimpleNamespace(inner=SimpleNamespace(x=_ones(), lengths=[3]), names=["a"])
+    kept = Snapshot(batch)
+
+    first = kept.hand_out()
+    first.inner.x = first.inner.x.double()
+    first.inner.lengths.clear()
+    first.names.pop()
+
+    second = kept.hand_out()
+    assert second.inner.x.dtype is torch.float32
+    assert (second.inner.lengths, second.names) == ([3], ["a"])
+
+
+def test_an_object_without_tensors_is_as_before_at_the_next_hand_out() -> None:
+    kept = Snapshot([SimpleNamespace(scale=2.0)])
+
+    kept.hand_out()[0].scale /= 2
+    kept.hand_out()[0].scale /= 2
+
+    assert kept.hand_out()[0].scale == 2.0
+
+
+def test_what_is_held_twice_is_one_thing_still() -> None:
+    handed = Snapshot(Output(x=_ones())).hand_out()
+
+    assert handed.x is handed["x"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(lambda: (n for n in range(3)), id="generator"),
+        pytest.param(lambda: iter([1, 2]), id="iterator"),
+        pytest.param(lambda: Path(__file__).open(), id="file"),  # noqa: SIM115
+        pytest.param(threading.Lock, id="lock"),
+        pytest.param(threading.Event, id="lock inside"),
+        pytest.param(threading.Thread, id="thread"),
+        pytest.param(Owner, id="what ends something when it goes"),
+    ],
+)
+def test_what_can_be_used_only_once_is_not_kept(part: Callable[[], Any]) -> None:
+    held = part()
+    try:
+        with pytest.raises(Unkeepable):
+            Snapshot({"x": _ones(), "more": [SimpleNamespace(held=held)]})
+    finally:
+        if hasattr(held, "close"):
+            held.close()
+    assert size_of([_ones(), held])[0] >= 24
+
+
+def test_a_list_that_holds_itself_holds_the_new_one() -> None:
+    batch: list[Any] = [_ones()]
+    batch.append(batch)
+    kept = Snapshot(batch)
+
+    first = kept.hand_out()
+    assert first[1] is first
+    first.clear()
+
+    assert len(kept.hand_out()) == 2
+
+
+def _nested(levels: int) -> Any:
+    batch: Any = [_ones()]
+    for _ in range(levels):
+        batch = [batch]
+    return batch
+
+
+def _innermost(batch: Any) -> Any:
+    while isinstance(batch[0], list):
+        batch = batch[0]
+    return batch
+
+
+def test_many_lists_in_each_other_are_new_at_each_hand_out() -> None:
+    kept = Snapshot(_nested(40))
+
+    _innermost(kept.hand_out()).clear()
+
+    assert torch.equal(_innermost(kept.hand_out())[0], _ones())
+
+
+def test_what_is_nested_without_end_is_not_kept() -> None:
+    with pytest.raises(Unkeepable, match="100 levels"):
+        Snapshot(_nested(5_000))
 
 
 def test_an_array_that_was_written_to_is_as_before_at_the_next_hand_out() -> None:
