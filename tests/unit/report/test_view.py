@@ -176,7 +176,10 @@ def test_a_tried_fix_shows_what_was_measured_beside_the_forecast() -> None:
     ("measured", "told"),
     [
         (Spread(2.95, 0.0, 5.9), "tried here: too few steps to tell"),
-        (Spread(9.0, 3.8, 14.8), "tried here: faster, too few steps to tell how much"),
+        (
+            Spread(9.0, 3.8, 14.8),
+            "tried here: faster, too few steps to tell how much (at least 3.80x)",
+        ),
         (Spread(2.95, -math.inf, math.inf), "tried here: too few steps to tell"),
     ],
 )
