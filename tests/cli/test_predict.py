@@ -22,10 +22,10 @@ import pytest
 from stoker.cli.main import main
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.codec import to_json
-from stoker.records.profile import EpochFacts
+from stoker.records.profile import EpochFacts, LegCode
 from stoker.stats import Spread
 from tests.golden.diagnoses import cpu_saturated
-from tests.unit.diagnose.profiles import profile
+from tests.unit.diagnose.profiles import about, leg, profile
 
 P4D = ("predict", "resnet50", "--on", "a100", "--host", "p4d", "--batch", "256", "--workers", "8")
 
@@ -187,6 +187,27 @@ def test_what_stands_in_the_way_of_a_measured_run_is_what_was_measured(tmp_path:
     # 0.1 s of loading and 0.1 s of the step leave a third of it to the boundaries.
     told = " ".join(answered("predict", "--from", str(path)).split())
     assert "epoch boundaries, on top 100 ms" in told
+
+
+def starts_of_workers(tmp_path: Path) -> Path:
+    """A diagnosis of a run without workers, beside which two were seen to start for half a second
+    at each of its short epochs.
+    """
+    given = profile(real=0.2, device=0.1, loader=0.1, cpu=0.1, workers=0)
+    two = leg(LegCode.LOADER, 0.05, cpu_s=about(0.1), main_cpu_s=about(0.0005), start_s=0.5)
+    epochs = EpochFacts(batches=25, boundaries=0, edge_s=None, start_s=0.0)
+    path = tmp_path / "starts.json"
+    path.write_text(to_json(diagnose(msgspec.structs.replace(given, scaling=(two,), epochs=epochs))))
+    return path
+
+
+def test_what_workers_would_bring_is_named_where_none_of_them_reach_the_target(
+    tmp_path: Path,
+) -> None:
+    told = answered("predict", "--from", str(starts_of_workers(tmp_path)))
+    assert "workers for 95%: never; at most it is 82" in told
+    assert "for epoch boundaries (now 0)" in told
+    assert "beyond that: persistent-workers, or longer epochs" in told
 
 
 def test_a_diagnosis_that_does_not_add_up_is_doubted_before_the_answer(tmp_path: Path) -> None:

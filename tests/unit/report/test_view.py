@@ -189,6 +189,19 @@ def test_a_trial_of_too_few_steps_gives_no_number(measured: Spread, told: str) -
     assert view(replace(diagnoses.serial_loader(), fixes=(tried,))).fixes[0].tried == told
 
 
+def test_a_trial_of_too_few_steps_has_no_number_in_the_table_either() -> None:
+    seen = diagnoses.tried()
+    assert seen.tryout is not None
+    first, *others = seen.tryout.rows
+    wide = (Spread(4.38, 3.21, 5.58), Spread(2.95, 0.0, 5.9))
+    rows = (*(replace(first, speedup=gain) for gain in wide), *others)
+
+    table = view(replace(seen, tryout=replace(seen.tryout, rows=rows))).trials
+
+    assert table is not None
+    assert [row.gain for row in table.lines[1:3]] == ["at least 3.21x", "too few steps"]
+
+
 def test_a_ladder_to_a_device_that_takes_no_time_has_no_gain_at_its_end() -> None:
     empty = Outlook(ladder=(), ceiling_s=Spread.exact(0.0), together=(), sentence="")
     seen = diagnoses.serial_loader()
