@@ -10,6 +10,7 @@ from stoker.records.diagnosis import Diagnosis, FixCode
 from stoker.records.profile import EpochFacts, LegCode, Trial
 from stoker.remedy.request import Request
 from stoker.remedy.snippets import by_hand
+from stoker.stats import Spread
 from tests.golden import diagnoses
 from tests.unit.diagnose.profiles import about, leg, profile
 
