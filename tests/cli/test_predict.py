@@ -208,6 +208,12 @@ def test_what_workers_would_bring_is_named_where_none_of_them_reach_the_target(
     assert "workers for 95%: never; at most it is 82" in told
     assert "for epoch boundaries (now 0)" in told
     assert "beyond that: persistent-workers, or longer epochs" in told
+    # A count that is given is no part of what other counts are tried on.
+    one, two = (
+        as_json("predict", "--from", str(starts_of_workers(tmp_path)), "--workers", count)["most_use"]
+        for count in ("1", "4")
+    )
+    assert one == two
 
 
 def test_a_diagnosis_that_does_not_add_up_is_doubted_before_the_answer(tmp_path: Path) -> None:

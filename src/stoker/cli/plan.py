@@ -116,7 +116,7 @@ def _accelerator_of(host: Host, zoo: Zoo) -> str | None:
 def _host_plan(
     args: argparse.Namespace, zoo: Zoo, host: str | None, prices: dict[str, float]
 ) -> HostPlan:
-    from stoker.cli.setting import asked
+    from stoker.cli.setting import asked, asked_of_any_workers
     from stoker.report.planning import HostPlan
     from stoker.report.prediction import Saved
     from stoker.theory.assume import assumed
@@ -127,7 +127,8 @@ def _host_plan(
 
     named = argparse.Namespace(**{**vars(args), "host": host})
     question = asked(named, zoo).question
-    needed, asked_for = needs_of(question, au=args.au, samples_per_s=args.samples_per_s)
+    free = asked_of_any_workers(named, zoo)
+    needed, asked_for = needs_of(free, au=args.au, samples_per_s=args.samples_per_s)
     is_free = needed is not None and args.workers is None  # to have the workers that it takes
     scenario = asked_for if is_free else question.scenario()
     entry = None if host is None else zoo.host(host)

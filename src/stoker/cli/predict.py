@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
     """Everything there is to say about the run that the options name."""
-    from stoker.cli.setting import asked
+    from stoker.cli.setting import asked, asked_of_any_workers
     from stoker.report.prediction import Prediction, Saved
     from stoker.theory.pipeline import cores_needed, forecast
     from stoker.theory.plan import target_step
@@ -111,7 +111,8 @@ def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
     target_step(scenario, au=args.au)  # refuses a target that is none
     made = question.worked_out() if isinstance(question, AboutAssumed) else None
     bases = question.bases() if isinstance(question, AboutMeasured) else ()
-    workers = question.workers_for(args.au)
+    free = asked_of_any_workers(args, zoo)
+    workers = free.workers_for(args.au)
     return Prediction(
         run=_heading(found, args),
         surroundings=_surroundings(found),
@@ -121,7 +122,7 @@ def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
         band="75% band" if made else "95% interval",
         target_au=args.au,
         workers=workers,
-        most_use=None if workers is not None else _most_use(question),
+        most_use=None if workers is not None else _most_use(free),
         cores_per_accelerator=cores_needed(scenario),
         step=made.step if made and args.step is None else None,
         first_epoch=_first_epoch(found),

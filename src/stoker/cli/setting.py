@@ -84,6 +84,14 @@ def asked(args: argparse.Namespace, zoo: Zoo) -> Asked:
     return _about_assumed(args, zoo)
 
 
+def asked_of_any_workers(args: argparse.Namespace, zoo: Zoo) -> Question:
+    """The same question without a worker count: what other counts are tried on.
+
+    On top of one that was given the start of both would count.
+    """
+    return asked(argparse.Namespace(**{**vars(args), "workers": None}), zoo).question
+
+
 def varied(args: argparse.Namespace, text: str) -> tuple[argparse.Namespace, tuple[str, ...]]:
     """`pack,workers=16` as other options and the changes to make; raises UsageError."""
     values = dict(vars(args))
