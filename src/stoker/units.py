@@ -177,7 +177,7 @@ def positive(value: float, *, name: str, shown: object = None) -> float:
         raise InputError(
             f"{name} {problem}: {value if shown is None else shown}",
             looked_at=name,
-            run_next=f"give a positive, finite {name}",
+            run_next=f"give a positive, finite number for the {name}",
         )
     return value
 

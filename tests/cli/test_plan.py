@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.records.codec import to_json
-from tests.cli.test_predict import answered, stoker
+from tests.cli.test_predict import answered, starts_of_workers, stoker
 from tests.golden.diagnoses import cpu_saturated
 
 HOSTS = ("plan", "resnet50", "--hosts", "p4d,p5.48xlarge", "--au", "0.9")
@@ -71,6 +71,20 @@ def test_a_target_that_loading_cannot_reach_is_told_as_never() -> None:
     told = answered("plan", "resnet50", "--host", "p4d", "--au", "0.999")
     assert "never reaches it" in told
     assert "--overlap-transfer" in told
+
+
+def test_what_only_workers_bring_is_planned_for_though_none_ran(tmp_path: Path) -> None:
+    told = answered("plan", "--from", str(starts_of_workers(tmp_path)), "--cores", "8")
+    assert "never reaches it: with loading that costs nothing its AU is 82" in told
+    assert "for epoch boundaries (persistent-workers, or longer epochs)" in told
+    assert "has enough" not in told
+
+
+def test_workers_that_were_given_and_are_too_few_are_lacked() -> None:
+    told = answered("plan", "resnet50", "--host", "p4d", "--au", "0.3", "--workers", "1")
+    assert "p4d.24xlarge lacks workers: " in told
+    assert " an accelerator are needed, 1 are there" in told
+    assert "has enough" not in told
 
 
 def test_measured_costs_are_planned_for_too(tmp_path: Path) -> None:

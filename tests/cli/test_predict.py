@@ -22,10 +22,10 @@ import pytest
 from stoker.cli.main import main
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.codec import to_json
-from stoker.records.profile import EpochFacts
+from stoker.records.profile import EpochFacts, LegCode
 from stoker.stats import Spread
 from tests.golden.diagnoses import cpu_saturated
-from tests.unit.diagnose.profiles import profile
+from tests.unit.diagnose.profiles import about, leg, profile
 
 P4D = ("predict", "resnet50", "--on", "a100", "--host", "p4d", "--batch", "256", "--workers", "8")
 
@@ -189,6 +189,37 @@ def test_what_stands_in_the_way_of_a_measured_run_is_what_was_measured(tmp_path:
     assert "epoch boundaries, on top 100 ms" in told
 
 
+def starts_of_workers(tmp_path: Path) -> Path:
+    """A diagnosis of a run without workers, beside which two were seen to start for half a second
+    at each of its short epochs.
+    """
+    given = profile(real=0.2, device=0.1, loader=0.1, cpu=0.1, workers=0)
+    two = leg(LegCode.LOADER, 0.05, cpu_s=about(0.1), main_cpu_s=about(0.0005), start_s=0.5)
+    epochs = EpochFacts(batches=25, boundaries=0, edge_s=None, start_s=0.0)
+    path = tmp_path / "starts.json"
+    path.write_text(
+        to_json(diagnose(msgspec.structs.replace(given, scaling=(two,), epochs=epochs)))
+    )
+    return path
+
+
+def test_what_workers_would_bring_is_named_where_none_of_them_reach_the_target(
+    tmp_path: Path,
+) -> None:
+    told = answered("predict", "--from", str(starts_of_workers(tmp_path)))
+    assert "workers for 95%: never; at most it is 82" in told
+    assert "for epoch boundaries (now 0)" in told
+    assert "beyond that: persistent-workers, or longer epochs" in told
+    # A count that is given is no part of what other counts are tried on.
+    one, two = (
+        as_json("predict", "--from", str(starts_of_workers(tmp_path)), "--workers", count)[
+            "most_use"
+        ]
+        for count in ("1", "4")
+    )
+    assert one == two
+
+
 def test_a_diagnosis_that_does_not_add_up_is_doubted_before_the_answer(tmp_path: Path) -> None:
     given = profile(real=0.15, device=0.13, loader=0.7, cpu=0.16, wait=0.02, workers=0)
     vague = msgspec.structs.replace(given, real=Spread(0.15, 0.07, 0.24, 7))
@@ -284,12 +315,16 @@ def test_a_torch_module_is_told_layer_by_layer(tmp_path: Path) -> None:
         (("predict",), 2, "no model was named"),
         ((*P4D, "--cpu", "850 img/s"), 1, "CPU time of a sample has the wrong dimension"),
         ((*P4D, "--stored", "2 GB/s"), 1, "stored bytes of a sample has the wrong dimension"),
-        ((*P4D, "--step=-3ms"), 1, "the step's time is negative"),
-        ((*P4D, "--step", "0 s"), 1, "the step's time is zero"),
-        ((*P4D, "--step", "nan s"), 1, "the step's time is not a number"),
-        ((*P4D, "--step", "inf s"), 1, "the step's time is infinite"),
-        ((*P4D, "--cores", "-4"), 2, "there can't be -4.0 cores"),
-        ((*P4D, "--cores", "nan"), 2, "there can't be nan cores"),
+        ((*P4D, "--step=-3ms"), 1, "time of a step is negative"),
+        ((*P4D, "--step", "0 s"), 1, "give a positive, finite number for the time of a step"),
+        ((*P4D, "--step", "nan s"), 1, "time of a step is not a number"),
+        ((*P4D, "--step", "inf s"), 1, "time of a step is infinite"),
+        ((*P4D, "--cpu", "-3ms"), 1, "CPU time of a sample is negative: -3ms"),
+        ((*P4D, "--stored", "-5KB"), 1, "stored bytes of a sample is negative: -5KB"),
+        ((*P4D, "--cores", "-4"), 1, "there can't be -4 cores"),
+        ((*P4D, "--cores", "0"), 1, "there can't be 0 cores"),
+        ((*P4D, "--cores", "nan"), 1, "there can't be nan cores"),
+        (("pack", "a", "b", "--shard", "-1/2"), 2, "'-1/2' is not I/N"),
         ((*P4D, "--cached", "2"), 1, "the cached share is 2"),
         (("predict", "resnet50", "--host", "p4d", "--batch", "0"), 1, "batch size is 0"),
         (("predict", "resnet50", "--host", "p4d", "--batch", "9999"), 1, "of memory, a100-sxm4-40"),

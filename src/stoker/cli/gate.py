@@ -76,6 +76,8 @@ def _gate(text: str) -> Gate:
     # 'starved>10' would never fail: somebody meant ten percent, and a gate must not be silent.
     if quantity.is_share and (limit > 1 or (sign == ">" and limit == 1)):
         raise _refused(text, f"compares a share, which is at most 1: write {number}% or a fraction")
+    if sign == "<" and limit == 0:
+        raise _refused(text, f"can never hold: {name} is not below 0")
     return Gate(text, name, sign, limit)
 
 

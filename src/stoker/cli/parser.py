@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, NoReturn
@@ -31,6 +32,9 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        # argparse takes -1 for a value but -3ms and -1/2 for options, so that "expected a value"
+        # was all that it said of them. None of ours begins with a digit.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
         self._argv: Sequence[str] = ()
 
     def read(self, argv: Sequence[str], *, takes_script: bool = False) -> argparse.Namespace:

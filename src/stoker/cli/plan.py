@@ -14,7 +14,6 @@ from stoker.cli.files import JsonOutput
 from stoker.errors import EXIT_OK, InputError, UsageError
 
 if TYPE_CHECKING:
-    from stoker.records.scenario import Scenario
     from stoker.records.zoo import Host
     from stoker.report.planning import HostPlan
     from stoker.zoo.load import Zoo
@@ -117,25 +116,21 @@ def _accelerator_of(host: Host, zoo: Zoo) -> str | None:
 def _host_plan(
     args: argparse.Namespace, zoo: Zoo, host: str | None, prices: dict[str, float]
 ) -> HostPlan:
-    from stoker.cli.setting import asked
+    from stoker.cli.setting import asked, asked_of_any_workers
     from stoker.report.planning import HostPlan
     from stoker.report.prediction import Saved
     from stoker.theory.assume import assumed
     from stoker.theory.pipeline import forecast
-    from stoker.theory.plan import fastest_step, idle_usd_a_day, lacks, needs, step_for
+    from stoker.theory.plan import fastest_step, idle_usd_a_day, lacks, most_added, needs_of
     from stoker.theory.question import AboutAssumed
     from stoker.theory.sweep import sensitivity
 
     named = argparse.Namespace(**{**vars(args), "host": host})
     question = asked(named, zoo).question
-    scenario = question.scenario()
-    best_au = scenario.workload.device_s.median / fastest_step(scenario)
-    can_reach = _is_reachable(args, scenario)
-    needed = None
-    if can_reach:
-        needed = needs(scenario, step_for(scenario, au=args.au, samples_per_s=args.samples_per_s))
-        if args.workers is None:
-            scenario = question.at("workers", needed.workers).scenario()
+    free = asked_of_any_workers(named, zoo)
+    needed, asked_for = needs_of(free, au=args.au, samples_per_s=args.samples_per_s)
+    is_free = needed is not None and args.workers is None  # to have the workers that it takes
+    scenario = asked_for if is_free else question.scenario()
     entry = None if host is None else zoo.host(host)
     price = prices.get(host or "")
     if price is None and entry is not None and entry.usd_per_hour is not None:
@@ -144,7 +139,8 @@ def _host_plan(
     return HostPlan(
         host=host or scenario.machine.name,
         accelerator=zoo.accelerator(accelerator).name if accelerator else "accelerator",
-        best_au=best_au,
+        best_au=asked_for.workload.device_s.median / fastest_step(asked_for),
+        in_the_way=most_added(asked_for) if needed is None else None,
         needs=needed,
         lacks=() if needed is None else lacks(scenario, needed),
         forecast=forecast(scenario),
@@ -156,14 +152,6 @@ def _host_plan(
         ),
         unknown=assumed(question.setting).unknown if isinstance(question, AboutAssumed) else (),
     )
-
-
-def _is_reachable(args: argparse.Namespace, scenario: Scenario) -> bool:
-    """Whether any loading reaches the target; nonsense targets raise InputError here."""
-    from stoker.theory.plan import fastest_step, target_step
-
-    step_s = target_step(scenario, au=args.au, samples_per_s=args.samples_per_s)
-    return step_s >= fastest_step(scenario) * (1 - 1e-9)
 
 
 def _price(text: str, zoo: Zoo) -> tuple[str, float]:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from stoker.cli.setting import Asked
     from stoker.records.scenario import Forecast, Scenario
-    from stoker.report.prediction import Prediction, WhatIf
+    from stoker.report.prediction import MostUse, Prediction, WhatIf
     from stoker.theory.layers import LayerForecast
+    from stoker.theory.question import Question
     from stoker.theory.step import StepForecast
     from stoker.zoo.load import Zoo
 
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
     """Everything there is to say about the run that the options name."""
-    from stoker.cli.setting import asked
+    from stoker.cli.setting import asked, asked_of_any_workers
     from stoker.report.prediction import Prediction, Saved
     from stoker.theory.pipeline import cores_needed, forecast
     from stoker.theory.plan import target_step
@@ -110,6 +111,8 @@ def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
     target_step(scenario, au=args.au)  # refuses a target that is none
     made = question.worked_out() if isinstance(question, AboutAssumed) else None
     bases = question.bases() if isinstance(question, AboutMeasured) else ()
+    free = asked_of_any_workers(args, zoo)
+    workers = free.workers_for(args.au)
     return Prediction(
         run=_heading(found, args),
         surroundings=_surroundings(found),
@@ -118,7 +121,8 @@ def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
         forecast=forecast(scenario),
         band="75% band" if made else "95% interval",
         target_au=args.au,
-        workers=question.workers_for(args.au),
+        workers=workers,
+        most_use=None if workers is not None else _most_use(free),
         cores_per_accelerator=cores_needed(scenario),
         step=made.step if made and args.step is None else None,
         first_epoch=_first_epoch(found),
@@ -130,6 +134,22 @@ def predicted(args: argparse.Namespace, zoo: Zoo) -> Prediction:
         ),
         bases=made.bases if made else bases,
         unknown=made.unknown if made else (),
+    )
+
+
+def _most_use(question: Question) -> MostUse:
+    from stoker.report.prediction import MostUse
+    from stoker.theory.pipeline import forecast
+    from stoker.theory.plan import most_added
+    from stoker.theory.question import most_use
+
+    scenario = most_use(question)
+    found = forecast(scenario)
+    return MostUse(
+        workers=scenario.loader.workers,
+        au=found.au.median,
+        limit=found.limit,
+        in_the_way=most_added(scenario),
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.cli.files import read_diagnosis
-from stoker.errors import UsageError
+from stoker.errors import InputError, UsageError
 from stoker.records.profile import Profile
 from stoker.records.zoo import DataSet, Host, Link, Model, Precision, Stack, Storage
 from stoker.theory import whatif
@@ -84,6 +84,14 @@ def asked(args: argparse.Namespace, zoo: Zoo) -> Asked:
     return _about_assumed(args, zoo)
 
 
+def asked_of_any_workers(args: argparse.Namespace, zoo: Zoo) -> Question:
+    """The same question without a worker count: what other counts are tried on.
+
+    On top of one that was given the start of both would count.
+    """
+    return asked(argparse.Namespace(**{**vars(args), "workers": None}), zoo).question
+
+
 def varied(args: argparse.Namespace, text: str) -> tuple[argparse.Namespace, tuple[str, ...]]:
     """`pack,workers=16` as other options and the changes to make; raises UsageError."""
     values = dict(vars(args))
@@ -142,8 +150,8 @@ def _cores_of(host: Host | None) -> float | None:
 def _require_cores(args: argparse.Namespace) -> None:
     if args.cores is None or 0 < args.cores < math.inf:
         return
-    raise UsageError(
-        f"there can't be {args.cores} cores",
+    raise InputError(
+        f"there can't be {args.cores:g} cores",
         looked_at="--cores",
         run_next="give the cores that the accelerators of the host share, for example --cores 48",
     )
@@ -202,7 +210,7 @@ def setting_of(args: argparse.Namespace, zoo: Zoo) -> tuple[Setting, tuple[str, 
 
 def _about_assumed(args: argparse.Namespace, zoo: Zoo) -> Asked:
     setting, chosen = setting_of(args, zoo)
-    step_s = _seconds(args.step, "the step's time")
+    step_s = _seconds(args.step, "time of a step")
     return Asked(AboutAssumed(setting=setting, step_s=step_s), setting.model, chosen)
 
 
@@ -246,7 +254,7 @@ def _with_device(
     if link is not None:
         rate = link.pinned_bytes_per_s or link.bytes_per_s
         question = question.at("link-gb", rate.value / 1e9)
-    given = _seconds(args.step, "the step's time")
+    given = _seconds(args.step, "time of a step")
     if given is not None:
         return question.at("step-ms", given * 1e3)
     if accelerator is None:

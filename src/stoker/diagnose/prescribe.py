@@ -12,12 +12,14 @@ from stoker.diagnose.fixes import BY_CODE
 from stoker.diagnose.queueing import deeper
 from stoker.diagnose.ranking import WITH_WORKERS
 from stoker.diagnose.waste import find_waste
+from stoker.diagnose.wording import told
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import Diagnosis, FixCode, RankedFix, Tryout, VerdictCode
 from stoker.records.profile import OWN_LOADER
 from stoker.remedy.cache_ram import room_for
 from stoker.remedy.request import Request, parse
 from stoker.remedy.snippets import by_hand
+from stoker.report.numbers import withheld
 from stoker.stats import Spread
 from stoker.theory.pipeline import gain
 
@@ -97,7 +99,7 @@ def _chosen(case: Case, code: VerdictCode, fixes: Sequence[RankedFix]) -> Prescr
     requests: tuple[Request, ...] = ()
     if instead is not None:
         requests = (instead[0],)
-        reasons.append(f"meanwhile {instead[0]}, {_number(instead[1])} forecast")
+        reasons.append(f"meanwhile {instead[0]}, {told(instead[1])} forecast")
     else:
         reasons.insert(0, f"{code}")
     return Prescription(requests, tuple(reasons), tuple(filter(None, snippets)))
@@ -199,11 +201,8 @@ def _by_hand(fix: RankedFix) -> str:
 def _told(fix: RankedFix) -> str:
     """Its number, measured in a trial or forecast, or why it has none."""
     if fix.measured is not None:
-        return f", {_number(fix.measured)} measured"
+        unknown = withheld(fix.measured)
+        return f", tried: {unknown}" if unknown else f", {told(fix.measured)} measured"
     if fix.speedup is not None:
-        return f", {_number(fix.speedup)} forecast"
+        return f", {told(fix.speedup)} forecast"
     return ", no number promised" + (f" ({fix.withheld})" if fix.withheld else "")
-
-
-def _number(gain: Spread) -> str:
-    return f"{gain.median:.2f}x ({gain.low:.2f} to {gain.high:.2f})"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stoker.diagnose.wording import told
 from stoker.records.diagnosis import Tried, Tryout
 from stoker.records.profile import CandidateTrial, Profile
 from stoker.remedy.settings import REORDERED, SAME
+from stoker.report.numbers import withheld
 from stoker.stats import Spread, ratio
 
 # Below this a gain is within what two stretches of one run differ by.
@@ -129,11 +131,12 @@ def _sentence(
             f"wide to choose by; --budget gives trials more time, too."
         )
     if pick is None or pick.speedup is None:
-        most = f", the best of them {best.median:.2f}x" if best.median > 1 else ""
+        is_told = best.median > 1 and best.is_promise
+        most = f", the best of them {best.median:.2f}x" if is_told else ""
         return f"Nothing better than the loop as it is: {many} tried in turn with it{most}."
-    gain = f"{pick.speedup.median:.2f}x ({pick.speedup.low:.2f} to {pick.speedup.high:.2f})"
+    gave = f"is {unknown}" if (unknown := withheld(pick.speedup)) else f"gave {told(pick.speedup)}"
     fit = [one.speedup for one in tried if one.speedup is not None and not one.unfit]
     tied = sum(_is_tied(gain, best) for gain in fit)
     beside = f"the cheapest of {tied} that are tied" if tied > 1 else "the best"
     data = f" The data: {pick.data}." if pick.data not in ("", SAME) else ""
-    return f"{pick.name} gave {gain}: {beside} among {many} tried.{data}"
+    return f"{pick.name} {gave}: {beside} among {many} tried.{data}"

@@ -33,3 +33,8 @@ def count(number: float) -> str:
 def with_workers(count: int) -> str:
     """Another number of workers than the script's: "with 4 of them", "without any"."""
     return f"with {count} of them" if count else "without any"
+
+
+def told(gain: Spread) -> str:
+    """A gain with its interval: 2.12x (2.11 to 2.14)."""
+    return f"{gain.median:.2f}x ({gain.low:.2f} to {gain.high:.2f})"

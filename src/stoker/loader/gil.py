@@ -41,8 +41,9 @@ class Verdict:
             return
         self.stays = gain >= _WORTH_IT
         kind = "threads" if self.stays else "processes"
-        why = "lets go of" if self.stays else "holds"
+        # Cores that others hold keep a second thread waiting as the GIL does.
+        why = "lets go of the GIL" if self.stays else "holds the GIL, or the cores are busy"
         self.sentence = (
             f"{kind}: two threads made samples {gain:.2f} times as fast as one, so the data set's "
-            f"work {why} the GIL"
+            f"work {why}"
         )

@@ -68,8 +68,8 @@ def rebuild(batch: Batch, leaf: Callable[[Leaf], Leaf]) -> Batch:
     """The same structure in new containers, with `leaf` applied to all that is no container.
 
     Instances of classes are containers of their attributes, except those that copy themselves.
-    What is held twice is so in the new one as well. Raises Unkeepable for a container that can't
-    be made anew, and for too many of them.
+    What is held twice is so in the new one as well. A container that can't be made anew is a leaf.
+    Raises Unkeepable for too many of them.
     """
     try:
         return _Rebuilding(leaf).of(batch, 0)
@@ -101,8 +101,8 @@ class _Rebuilding:
                 made = self._container(value, kind, depth + 1)
             except (Unkeepable, RecursionError):
                 raise
-            except Exception as error:
-                raise Unkeepable(f"its {kind.__qualname__} can't be copied: {error}") from error
+            except Exception:  # noqa: BLE001 - a class that can't be made anew: one for all
+                made = self._leaf(value)
         self._made[id(value)] = made
         return made
 

@@ -207,6 +207,7 @@ class LoaderCourse:
                 try:
                     verdict = self.proof.step(way, each)
                     self._account.own_seen_s = self.proof.own_s
+                    self._account.own_seen_steps = self.proof.own_steps
                     self._conclude(verdict)
                 except Exception as error:  # noqa: BLE001 - as above
                     self._break_off(error)

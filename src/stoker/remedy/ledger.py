@@ -36,6 +36,7 @@ class LoaderAccount:
     kept: bool | None = None  # None: the trial wasn't over, or there was none
     rolled_back: str | None = None
     own_seen_s: float | None = None  # a step under the script's own settings, in this run
+    own_seen_steps: int = 0  # that it is the mean of
     baseline_s: float | None = None
     wanted_batches: int = 0  # to be certified
     in_order: bool = True
@@ -102,6 +103,7 @@ class LoaderAccount:
             "notes": self.notes,
             "own_step_s": self.own_s,
             "own_step_from": _source(self),
+            "own_step_of": self.own_seen_steps,
             "remedied_step_s": self.remedied_s,
             "steps": {way.value: self.steps[way] for way in SIDES},
             "epoch_start_s": starts,
@@ -229,6 +231,9 @@ def _outcome(account: LoaderAccount) -> list[str]:
             f"{names}: step {milliseconds(own)}{where} → {milliseconds(remedied)} "
             f"({own / remedied:.2f}x), {count} steps: about {duration(abs(saved))} {verb}"
         ]
+        if account.own_seen_s is not None and account.own_seen_steps:
+            # Few steps, seen at one time of the run, are no sure measure of all of it.
+            lines[0] += f", judged by {account.own_seen_steps} steps without"
     before, after = _median(account.starts[Way.OWN]), _median(account.starts[Way.REMEDIED][1:])
     if account.kept is None:
         lines[0] += "; neither kept nor rolled back: the run ended before the trial was over"

@@ -120,6 +120,11 @@ class Proof:
         return self._trial.own_s
 
     @property
+    def own_steps(self) -> int:
+        """How many steps that is the mean of."""
+        return len(self._trial.own_steps)
+
+    @property
     def lost_s(self) -> float:
         """What a step with the kept remedies takes longer than without them, if that is beyond what
         two stretches differ by.

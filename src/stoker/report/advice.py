@@ -131,12 +131,7 @@ def _tried(measured: Spread | None) -> str:
     """What a trial in the script itself gave, where it had the steps to tell."""
     if measured is None:
         return ""
-    if not measured.is_promise:
-        tells = measured.low > 1  # that it helps, if not how much
-        return (
-            f"tried here: {'faster, ' if tells else ''}too few steps to tell{' how much' * tells}"
-        )
-    return f"tried here: {numbers.spread(measured, 'x')}"
+    return f"tried here: {numbers.withheld(measured) or numbers.spread(measured, 'x')}"
 
 
 def _promise(speedup: Spread | None, withheld: str = "") -> str:

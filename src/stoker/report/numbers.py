@@ -127,6 +127,15 @@ def spread(number: Spread | None, kind: str) -> str:
     return f"{centre} ({inside})" if inside else centre
 
 
+def withheld(gain: Spread) -> str:
+    """What is said of a gain whose interval is too wide for a number; empty where it is not."""
+    if gain.is_promise:
+        return ""
+    if gain.low > 1:  # that it helps is known, if not how much
+        return f"faster, too few steps to tell how much (at least {amount(gain.low, 'x')})"
+    return "too few steps to tell"
+
+
 def alike(values: Sequence[float], kind: str) -> tuple[str, ...]:
     """Numbers that are compared with the first: in its unit, as fine as it is shown."""
     unit = unit_for(kind, values[0])

@@ -13,10 +13,13 @@ import msgspec
 from stoker.records.scenario import Forecast, Scenario
 from stoker.report.numbers import amount, percent, spread
 from stoker.report.prediction import Saved, columns, folded, in_the_way, limit_name
-from stoker.theory.plan import Lack, Needs
+from stoker.theory.plan import Added, Lack, Needs
 
 SCHEMA = "stoker.plan/1"
-_UNITS = {"cores": "cores", "bytes/s": "bytes/s", "reads/s": "reads/s"}
+# How the units of what is lacked are shown: workers are no quantity but a count.
+_UNITS = {"cores": "cores", "workers": "", "bytes/s": "bytes/s", "reads/s": "reads/s"}
+# What two ways to add up the same seconds may differ by.
+_SAME = 1e-6
 
 
 class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,7 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     accelerator: str
     best_au: float  # with loading that costs nothing
+    in_the_way: Added | None = None  # the largest part beyond the accelerator's own, if never
     needs: Needs | None
     lacks: tuple[Lack, ...]
     forecast: Forecast  # on this host, with the workers that are needed
@@ -36,8 +40,10 @@ class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_enough(self) -> bool:
-        """True when nothing that is known falls short of the target."""
-        return self.needs is not None and not any(lack.is_short for lack in self.lacks)
+        """True when nothing that is known falls short of the target, nor the forecast does."""
+        if self.needs is None or any(lack.is_short for lack in self.lacks):
+            return False
+        return self.forecast.step_s.median <= self.needs.step_s * (1 + _SAME)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,15 +101,20 @@ def _missing(hosts: Sequence[HostPlan]) -> list[str]:
     lines = []
     for host in hosts:
         if host.needs is None:
-            reason, remedy = in_the_way(host.scenario)
+            reason, remedy = in_the_way(host.in_the_way)
             lines.append(
                 f"{host.host} never reaches it: with loading that costs nothing its AU is "
                 f"{percent(host.best_au)}, {reason}" + (f" ({remedy})" if remedy else "")
             )
             continue
         short = [lack for lack in host.lacks if lack.is_short]
-        if not short:
+        if host.is_enough:
             lines.append(f"{host.host} has enough of all that is known")
+        elif not short:
+            lines.append(
+                f"{host.host} falls short of it, its AU is {percent(host.forecast.au.median)}; "
+                f"in the way: {limit_name(host.forecast.limit)}"
+            )
         lines += [f"{host.host} lacks {_lack(lack)}" for lack in short]
     return lines
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stoker.records.scenario import Forecast, Resource, Scenario, StageCost
-from stoker.report.numbers import amount, percent, spread
+from stoker.report.numbers import amount, counted, percent, spread
 from stoker.report.plot import Bar, bars
 from stoker.stats import Spread
 from stoker.theory.assume import Basis
@@ -37,6 +37,7 @@ _ADDED = {
         "--overlap-transfer, in a script pinned-async",
     ),
     Added.CONTENTION: ("for what workers add to the step", "fewer workers, or more cores"),
+    Added.RECEIVING: ("for taking batches from workers", "device-augment, or smaller samples"),
     Added.EPOCHS: ("for epoch boundaries", "persistent-workers, or longer epochs"),
     None: ("the accelerator's own pace", ""),
 }
@@ -63,6 +64,15 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     saved: Spread
 
 
+class MostUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The most that workers give where no number of them reaches the target, and why no more."""
+
+    workers: int
+    au: float
+    limit: Resource
+    in_the_way: Added | None  # the largest part beyond the accelerator's own
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `stoker predict` answers; as JSON it is the same record."""
 
@@ -74,6 +84,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     forecast: Forecast
     target_au: float
     workers: int | None  # that reach the target; None: no number does
+    most_use: MostUse | None = None  # where none do
     cores_per_accelerator: float  # that utilisation 1 needs
     first_epoch: Forecast | None = None
     step: StepForecast | None = None
@@ -227,28 +238,38 @@ def limit_name(resource: Resource) -> str:
     return _LIMITS[resource]
 
 
-def in_the_way(scenario: Scenario) -> tuple[str, str]:
-    """The largest part of a step that no faster loading takes away, and what does."""
-    return _ADDED[most_added(scenario)]
+def in_the_way(part: Added | None) -> tuple[str, str]:
+    """The largest part of a step that no faster loading takes away in words, and what does."""
+    return _ADDED[part]
+
+
+def _workers_wanted(prediction: Prediction) -> list[str]:
+    """The workers that reach the target; where none do, what is in the way, and what helps."""
+    title = f"workers for {percent(prediction.target_au)}"
+    now = f"(now {prediction.scenario.loader.workers})"
+    if prediction.workers is not None:
+        return [f"{title}: {prediction.workers} {now}"]
+    best_au = prediction.scenario.workload.device_s.median / fastest_step(prediction.scenario)
+    most = prediction.most_use
+    if best_au < prediction.target_au:
+        reason, remedy = in_the_way(most_added(prediction.scenario))
+        never = f"with endless ones it is {amount(best_au, 'share')}, {reason}"
+    elif most is not None:
+        reason, remedy = f"limit: {limit_name(most.limit)}", ""
+        if most.limit is Resource.ACCELERATOR:
+            reason, remedy = in_the_way(most.in_the_way)
+        many = counted(most.workers, "worker")
+        never = f"at most it is {amount(most.au, 'share')}, with {many}, {reason}"
+    else:
+        never, remedy = "no number of workers reaches it on this host", ""
+    return [
+        f"{title}: never; {never} {now}",
+        *([f"beyond that: {remedy}"] if remedy else []),
+    ]
 
 
 def _answer(prediction: Prediction) -> list[str]:
     found = prediction.forecast
-    loader = prediction.scenario.loader
-    reached = percent(prediction.target_au)
-    work = prediction.scenario.workload
-    least = fastest_step(prediction.scenario)
-    remedy = ""
-    if prediction.workers is None and work.device_s.median / least < prediction.target_au:
-        reason, remedy = in_the_way(prediction.scenario)
-        wanted = (
-            f"workers for {reached}: never; with endless ones it is "
-            f"{amount(work.device_s.median / least, 'share')}, {reason}"
-        )
-    elif prediction.workers is None:
-        wanted = f"workers for {reached}: never; no number of workers reaches it on this host"
-    else:
-        wanted = f"workers for {reached}: {prediction.workers}"
     # A bound that is left out is no small matter where it is the usual limit.
     cpu_is_unknown = any(text.startswith("CPU") for text in prediction.unknown)
     limit = "limit among what is known" if cpu_is_unknown else "limit"
@@ -258,8 +279,7 @@ def _answer(prediction: Prediction) -> list[str]:
         f"the accelerator is in use for {spread(found.au, 'share')} of the time (AU), "
         f"{prediction.band}",
         f"a step takes {spread(found.step_s, 's')}: {spread(found.samples_per_s, 'samples/s')}",
-        f"{wanted} (now {loader.workers})",
-        *([f"beyond that: {remedy}"] if remedy else []),
+        *_workers_wanted(prediction),
         f"cores that loading needs for 100%: "
         f"{amount(prediction.cores_per_accelerator, 'cores')} an accelerator "
         f"(now {amount(has, 'cores')})",
@@ -272,7 +292,7 @@ def _answer(prediction: Prediction) -> list[str]:
         )
     if cpu_is_unknown:
         lines.append("the CPU of loading a sample is unknown and left out: --cpu 3ms, or --dataset")
-    if loader.workers == 0:
+    if prediction.scenario.loader.workers == 0:
         lines.append("0 workers: loading and the step take turns, so their times add up")
     return lines
 

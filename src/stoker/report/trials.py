@@ -8,6 +8,7 @@ from stoker.records.diagnosis import Diagnosis, Tried, Tryout
 from stoker.report import numbers
 from stoker.report.plain import line
 from stoker.report.shape import Trials, TriedLine
+from stoker.stats import Spread
 
 
 def trials(diagnosis: Diagnosis) -> Trials | None:
@@ -40,11 +41,18 @@ def _tried(row: Tried, found: Tryout) -> TriedLine:
     return TriedLine(
         name=line(row.name),
         step=numbers.amount(row.step_s.median if row.step_s else None, "s"),
-        gain=numbers.spread(row.speedup, "x"),
+        gain=_gain(row.speedup),
         tied="pick" if is_pick else "tied" if row.is_tied else "",
         memory=_memory(row.memory_bytes),
         note=line(row.costs),
     )
+
+
+def _gain(gain: Spread | None) -> str:
+    """As short as the column is; the sentence below the table says the rest."""
+    if gain is None or gain.is_promise:
+        return numbers.spread(gain, "x")
+    return f"at least {numbers.amount(gain.low, 'x')}" if gain.low > 1 else "too few steps"
 
 
 def _memory(count: int | None) -> str:

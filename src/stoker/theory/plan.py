@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,7 +17,12 @@ from stoker.errors import InputError
 from stoker.records.scenario import Resource, Scenario
 from stoker.theory.pipeline import forecast
 
+if TYPE_CHECKING:
+    from stoker.theory.question import Question
+
 _HOURS_A_DAY = 24
+# Other workers have another efficiency, so what they need is asked again; a few times settle it.
+_ROUNDS = 8
 
 
 class Added(StrEnum):
@@ -24,6 +30,7 @@ class Added(StrEnum):
 
     TRANSFER = "transfer"
     CONTENTION = "contention"
+    RECEIVING = "receiving"
     EPOCHS = "epoch boundaries"
 
 
@@ -120,8 +127,41 @@ def _added(scenario: Scenario) -> dict[Added, float]:
     return {
         Added.TRANSFER: 0.0 if loader.transfer_overlapped else work.transfer_s.median,
         Added.CONTENTION: work.contention_s.median if loader.workers > 0 else 0.0,
+        Added.RECEIVING: loader.receive_s.median if loader.workers > 0 else 0.0,
         Added.EPOCHS: work.epoch_edge_s.median,
     }
+
+
+class Sought(NamedTuple):
+    """What a target needs, and the run with the workers that it needs; None: nothing reaches it."""
+
+    needs: Needs | None
+    scenario: Scenario
+
+
+def needs_of(
+    question: Question, *, au: float | None = None, samples_per_s: float | None = None
+) -> Sought:
+    """The needs of a target, found with as many workers as they say.
+
+    Workers add to the step and to the starts of epochs, which a run without any, or with few, does
+    not show: a target within reach there may be out of it. Raises InputError for no target.
+    """
+    scenario = question.scenario()
+    if not scenario.loader.workers:
+        scenario = question.at("workers", 1).scenario()
+    needed = None
+    for attempt in range(_ROUNDS):
+        step_s = target_step(scenario, au=au, samples_per_s=samples_per_s)
+        if step_s < fastest_step(scenario) * (1 - 1e-9):
+            return Sought(None, scenario)
+        needed = needs(scenario, step_s)
+        count = scenario.loader.workers
+        # Only up behind the first time, or two counts could ask for each other for ever.
+        if needed.workers == count or (attempt and needed.workers < count):
+            return Sought(msgspec.structs.replace(needed, workers=count), scenario)
+        scenario = question.at("workers", needed.workers).scenario()
+    return Sought(needed, scenario)
 
 
 def needs(scenario: Scenario, step_s: float) -> Needs:
@@ -159,7 +199,10 @@ def lacks(scenario: Scenario, needed: Needs) -> tuple[Lack, ...]:
     def of_host(value: float | None) -> float | None:
         return None if value is None else value * share
 
-    rows = [Lack("cores", "cores", needed.cores, machine.cores * share)]
+    rows = [
+        Lack("cores", "cores", needed.cores, machine.cores * share),
+        Lack("workers", "workers", needed.workers, scenario.loader.workers),
+    ]
     if needed.storage_bytes_per_s:
         rows.append(
             Lack(

@@ -351,16 +351,25 @@ def _no_packed_size() -> NotKnownError:
 _MOST_COUNTED = 512
 
 
+def most_use(question: Question) -> Scenario:
+    """The run with the fewest workers of those counts with which its accelerator is used most."""
+    made = (question.at("workers", count).scenario() for count in _worker_counts(question))
+    return max(made, key=lambda scenario: forecast(scenario).au.median)
+
+
 def _first_worker_count(question: Question, au: float) -> int | None:
+    for count in _worker_counts(question):
+        if forecast(question.at("workers", count).scenario()).au.median >= au * (1 - 1e-9):
+            return count
+    return None
+
+
+def _worker_counts(question: Question) -> range:
     machine = question.scenario().machine
     blocked_share = _blocked_share(question.scenario())
     # Blocked workers leave their core to others, so as many more of them can be of use.
     cores = machine.cores / machine.accelerators / max(1e-3, 1 - blocked_share)
-    most = min(_MOST_COUNTED, math.ceil(_WORKERS_A_CORE * cores))
-    for count in range(1, most + 1):
-        if forecast(question.at("workers", count).scenario()).au.median >= au * (1 - 1e-9):
-            return count
-    return None
+    return range(1, min(_MOST_COUNTED, math.ceil(_WORKERS_A_CORE * cores)) + 1)
 
 
 def _blocked_share(scenario: Scenario) -> float:

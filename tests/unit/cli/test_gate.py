@@ -96,6 +96,8 @@ def test_a_number_that_was_not_measured_fails_rather_than_passes(name: str) -> N
         ("starved>10", "'starved>10' compares a share, which is at most 1: write 10%"),
         ("starved>1", "'starved>1' compares a share"),
         ("starved>150%", "'starved>150%' compares a share"),
+        ("au<0%", "'au<0%' can never hold: au is not below 0"),
+        ("cores_needed<0", "'cores_needed<0' can never hold"),
     ],
 )
 def test_an_expression_that_makes_no_sense_is_refused(expression: str, why: str) -> None:

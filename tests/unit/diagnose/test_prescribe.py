@@ -10,6 +10,7 @@ from stoker.records.diagnosis import Diagnosis, FixCode
 from stoker.records.profile import EpochFacts, LegCode, Trial
 from stoker.remedy.request import Request
 from stoker.remedy.snippets import by_hand
+from stoker.stats import Spread
 from tests.golden import diagnoses
 from tests.unit.diagnose.profiles import about, leg, profile
 
@@ -98,6 +99,11 @@ def test_a_number_is_said_to_be_measured_where_it_was() -> None:
     seen = diagnose(msgspec.structs.replace(serial().profile, trials=(tried,)))
     (line,) = prescribe(seen).reasons
     assert line == "serial-loader: overlap=2, 2.00x (1.98 to 2.02) measured"
+    vague = msgspec.structs.replace(tried, speedup=Spread(4.38, 3.21, 5.58))
+    seen = diagnose(msgspec.structs.replace(serial().profile, trials=(vague,)))
+    (line,) = prescribe(seen).reasons
+    assert "too few steps to tell how much (at least 3.21x)" in line
+    assert "4.38" not in line
 
 
 def test_a_deeper_queue_is_asked_for_before_another_order() -> None:

@@ -143,6 +143,7 @@ def test_two_threads_that_help_are_kept_and_two_that_do_not_are_not() -> None:
         verdict.together(0.010 / gain)
         assert verdict.stays is stays
         assert f"{gain:.2f} times" in verdict.sentence
+        assert ("or the cores are busy" in verdict.sentence) is not stays
     assert Verdict(cores=1).stays is True
 
 

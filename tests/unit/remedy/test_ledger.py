@@ -30,6 +30,14 @@ def test_a_run_that_ends_in_the_trial_says_so() -> None:
     assert "the run ended before the trial was over" in line
 
 
+def test_what_was_saved_is_told_with_the_steps_that_it_is_judged_by() -> None:
+    made = account()
+    made.own_seen_steps, made.kept = 24, True
+    assert summary(made)[0].endswith("about 0.8 s lost, judged by 24 steps without")
+    made.own_seen_s, made.baseline_s = None, 0.054  # by a diagnosis: the steps are not the run's
+    assert "judged by" not in summary(made)[0]
+
+
 def test_a_run_whose_trial_was_over_does_not() -> None:
     made = account()
     made.kept = True

@@ -176,7 +176,10 @@ def test_a_tried_fix_shows_what_was_measured_beside_the_forecast() -> None:
     ("measured", "told"),
     [
         (Spread(2.95, 0.0, 5.9), "tried here: too few steps to tell"),
-        (Spread(9.0, 3.8, 14.8), "tried here: faster, too few steps to tell how much"),
+        (
+            Spread(9.0, 3.8, 14.8),
+            "tried here: faster, too few steps to tell how much (at least 3.80x)",
+        ),
         (Spread(2.95, -math.inf, math.inf), "tried here: too few steps to tell"),
     ],
 )
@@ -184,6 +187,19 @@ def test_a_trial_of_too_few_steps_gives_no_number(measured: Spread, told: str) -
     tried = _fix(Spread(1.7, 1.66, 1.77), measured=measured)
 
     assert view(replace(diagnoses.serial_loader(), fixes=(tried,))).fixes[0].tried == told
+
+
+def test_a_trial_of_too_few_steps_has_no_number_in_the_table_either() -> None:
+    seen = diagnoses.tried()
+    assert seen.tryout is not None
+    first, *others = seen.tryout.rows
+    wide = (Spread(4.38, 3.21, 5.58), Spread(2.95, 0.0, 5.9))
+    rows = (*(replace(first, speedup=gain) for gain in wide), *others)
+
+    table = view(replace(seen, tryout=replace(seen.tryout, rows=rows))).trials
+
+    assert table is not None
+    assert [row.gain for row in table.lines[1:3]] == ["at least 3.21x", "too few steps"]
 
 
 def test_a_ladder_to_a_device_that_takes_no_time_has_no_gain_at_its_end() -> None:
