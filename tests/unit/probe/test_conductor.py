@@ -245,6 +245,28 @@ def test_what_breaks_in_the_probe_ends_the_measuring_and_keeps_what_was_seen(
     assert "a mistake of ours" in lines(folder, "note")[0]["text"]
 
 
+def test_batches_that_cannot_be_kept_reach_the_script_as_they_are(
+    script: Script, folder: Path
+) -> None:
+    def give(number: int) -> Iterator[int]:
+        return iter([number])
+
+    train = script.loader(batches=10_000)
+    script.made = give
+    seen: list[list[int]] = []
+    with pytest.raises(StokerStop):
+        for batch in script.epoch(train):
+            seen.append(list(batch))
+            script.step()
+
+    assert seen == [[number] for number in range(len(seen))]
+    assert {line["leg"] for line in lines(folder, "window")} == {"W", "R"}
+    assert mean(folder, "R", "wait") == pytest.approx(LOAD_S)
+    (end,) = lines(folder, "end")
+    assert end["reason"] == "not-kept"
+    assert "list_iterator" in lines(folder, "note")[0]["text"]
+
+
 def test_memory_is_told_beside_the_batches_that_the_loader_itself_made(
     script: Script, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
