@@ -33,10 +33,13 @@ _RERUNS = 2
 
 
 def pytest_configure() -> None:
-    # Below a background job of a shell Ctrl-C is ignored, and what is ignored is inherited by the
-    # processes that tests start and interrupt.
+    # Below a background job of a shell Ctrl-C is ignored, and below nohup the end of a terminal;
+    # what is ignored is inherited by the processes that tests start and send these signals.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
