@@ -111,7 +111,7 @@ def test_the_summary_is_json_when_asked_for(photos: Path, tmp_path: Path) -> Non
 def test_resume_append_repack_parts_and_finalize(photos: Path, tmp_path: Path) -> None:
     folder = tmp_path / "p"
     pack_of(photos, folder, "--resume")
-    assert "whole and up to date" in pack_of(photos, folder, "--resume")
+    assert "up to date and has all its files" in pack_of(photos, folder, "--resume")
     photo(40).save(photos / "c" / "zz.jpg")
     assert "22 samples, 1 packed" in pack_of(photos, folder, "--append")
     photo(41).save(photos / "a" / "00.png")
