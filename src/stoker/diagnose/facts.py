@@ -6,9 +6,18 @@ All per training step and in seconds, unless the name says otherwise.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from stoker.records.profile import BESIDE, HostTruth, Leg, LegCode, LoaderFacts, Profile
+from stoker.records.profile import (
+    BESIDE,
+    HostTruth,
+    Leg,
+    LegCode,
+    LoaderFacts,
+    Profile,
+    StageTime,
+)
 from stoker.stats import Spread, difference, ratio
 from stoker.theory import measured
 
@@ -289,20 +298,26 @@ class Facts:
     @property
     def open_share(self) -> float:
         """Share of a sample's time that goes into opening files and archives."""
-        stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
-        whole = sum(stage.wall_s for stage in stages)
-        opened = sum(stage.wall_s for stage in stages if stage.stage.startswith("open "))
-        return opened / whole if whole else 0.0
+        return self._share_of(lambda stage: stage.stage.startswith("open "))
 
     @property
     def reopened_share(self) -> float:
         """Share of a sample's time that goes into opening files that hold others as well."""
         if self.loader.read_amplification is None:
             return 0.0  # no file stood behind several samples
+        return self._share_of(
+            lambda stage: (
+                stage.stage.startswith("open ")
+                and stage.stage not in _OPENS_A_SAMPLE
+                and stage.calls >= _EACH
+            )
+        )
+
+    def _share_of(self, is_asked_for: Callable[[StageTime], bool]) -> float:
+        """Share of a sample's time that these stages take."""
         stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
         whole = sum(stage.wall_s for stage in stages)
-        opened = [one for one in stages if one.stage.startswith("open ") and one.calls >= _EACH]
-        return sum(s.wall_s for s in opened if s.stage not in _OPENS_A_SAMPLE) / (whole or 1.0)
+        return sum(stage.wall_s for stage in stages if is_asked_for(stage)) / (whole or 1.0)
 
     @property
     def is_short_of_shm(self) -> bool:

@@ -366,12 +366,14 @@ class Conductor:
     def _come_to_rest(self) -> None:
         """Wait for the device; where a thread asks ahead of the loop, for what lies between too."""
         self._hooked.synchronize()
-        rests = looks = 0
-        while self._record.is_in_background and rests < _RESTS and looks < _MOST_LOOKS:
+        rests = 0
+        for _ in range(_MOST_LOOKS if self._record.is_in_background else 0):
             time.sleep(_LOOK_S)
             began = self._now()
             self._hooked.synchronize()
-            rests, looks = rests + 1 if self._now() - began < _LOOK_S / 2 else 0, looks + 1
+            rests = rests + 1 if self._now() - began < _LOOK_S / 2 else 0
+            if rests == _RESTS:
+                return
 
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""

@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean, pstdev
 from typing import Any
 
 from stoker.probe.snapshot import Snapshot, Unkeepable, is_of_samples, samples_in, size_of
@@ -35,6 +36,7 @@ class KeptBatches:
         self._on_device: list[Snapshot] = []
         self._given = 0
         self._sizes: list[int] = []
+        self._is_uneven = False  # their sizes
         self._round: list[int] = []  # places to hand out, the next one last
         self._seen = self._seen_bytes = 0
         self.facts: dict[str, Any] = {}  # bytes, objects and samples of the first one
@@ -74,6 +76,7 @@ class KeptBatches:
             return False
         self._on_host.append(snapshot)
         self._sizes.append(size)
+        self._is_uneven = pstdev(self._sizes) > _UNEVEN * fmean(self._sizes)
         self._note_size(size)
         if placed is not None:
             self._on_device.append(placed)
@@ -92,11 +95,11 @@ class KeptBatches:
     @property
     def round(self) -> int:
         """Batches after which their sizes repeat; 1 where they hardly differ."""
-        return len(self._sizes) if self._spread else 1
+        return len(self._sizes) if self._is_uneven else 1
 
     def note(self, batch: Any) -> None:
         """A further batch of the loader, whose size counts where sizes differ."""
-        if self._spread and samples_in(batch) == self.facts["samples"]:
+        if self._is_uneven and samples_in(batch) == self.facts["samples"]:
             self._note_size(size_of(batch)[0])
 
     def hand_out(
@@ -109,23 +112,13 @@ class KeptBatches:
         kept = self._on_device if on_device else self._on_host
         self._given += 1
         place = self._given % len(kept)
-        if is_weighed and self._spread:
+        if is_weighed and self._is_uneven:
             place = self._by_weight()
         return kept[place].hand_out(half_of(self.facts["samples"]) if halved else None)
 
     def _note_size(self, size: int) -> None:
         self._seen += 1
         self._seen_bytes += size
-
-    @property
-    def _spread(self) -> float:
-        """Variance of the kept sizes; 0 where they hardly differ."""
-        count = len(self._sizes)
-        if not count:
-            return 0.0
-        centre = sum(self._sizes) / count
-        variance = sum((size - centre) ** 2 for size in self._sizes) / count
-        return variance if variance > (_UNEVEN * centre) ** 2 else 0.0
 
     def _by_weight(self) -> int:
         """The next place of a round in which the sizes have the loader's mean."""

@@ -5,6 +5,16 @@ import pytest
 from stoker.probe.step_log import StepLog
 
 
+def logged(compute: list[float]) -> StepLog:
+    """Steps that compute for so long each."""
+    log = StepLog()
+    for seconds in compute:
+        log.opens(1.0)
+        log.ends()
+        log.close(1.0 + seconds, skip=0)
+    return log
+
+
 def test_waits_for_loaders_that_go_along_are_no_part_of_the_computing() -> None:
     log = StepLog()
     log.opens(10.0, 0.5)
@@ -50,11 +60,7 @@ def test_a_step_without_an_end_is_no_step_and_keeps_no_wait_for_the_next() -> No
 def test_steps_in_which_the_host_got_ahead_take_what_the_device_was_behind_in_the_end(
     compute: list[float], behind: float, told: list[float]
 ) -> None:
-    log = StepLog()
-    for seconds in compute:
-        log.opens(1.0)
-        log.ends()
-        log.close(1.0 + seconds, skip=0)
+    log = logged(compute)
     log.device_ended(behind)
     assert log.measured.compute == pytest.approx(told)
     assert sum(log.measured.compute) == pytest.approx(sum(compute) + (behind if compute else 0.0))
@@ -72,11 +78,7 @@ def test_steps_in_which_the_host_got_ahead_take_what_the_device_was_behind_in_th
 def test_steps_that_only_fill_a_queue_of_the_scripts_own_are_left_out(
     compute: list[float], told: list[float]
 ) -> None:
-    log = StepLog()
-    for seconds in compute:
-        log.opens(1.0)
-        log.ends()
-        log.close(1.0 + seconds, skip=0)
+    log = logged(compute)
     log.leave_out_lead()
     assert log.measured.compute == pytest.approx(told)
     assert len(log.measured.wait) == len(told)
