@@ -298,14 +298,14 @@ class Facts:
     @property
     def open_share(self) -> float:
         """Share of a sample's time that goes into opening files and archives."""
-        return self._share_of(lambda stage: stage.stage.startswith("open "))
+        return self.share_of(lambda stage: stage.stage.startswith("open "))
 
     @property
     def reopened_share(self) -> float:
         """Share of a sample's time that goes into opening files that hold others as well."""
         if self.loader.read_amplification is None:
             return 0.0  # no file stood behind several samples
-        return self._share_of(
+        return self.share_of(
             lambda stage: (
                 stage.stage.startswith("open ")
                 and stage.stage not in _OPENS_A_SAMPLE
@@ -313,7 +313,7 @@ class Facts:
             )
         )
 
-    def _share_of(self, is_asked_for: Callable[[StageTime], bool]) -> float:
+    def share_of(self, is_asked_for: Callable[[StageTime], bool]) -> float:
         """Share of a sample's time that these stages take."""
         stages = [stage for stage in self.profile.stages if stage.where != BESIDE]
         whole = sum(stage.wall_s for stage in stages)

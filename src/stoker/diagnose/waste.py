@@ -9,7 +9,7 @@ from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import row
 from stoker.diagnose.wording import count, percent
 from stoker.records.diagnosis import Evidence
-from stoker.records.profile import BESIDE, Decoded, Unit
+from stoker.records.profile import Decoded, Unit
 
 # So many times what is used, in bytes read or in units decoded. Below it much is ordinary: every
 # fourth frame of a clip, audio brought from 48 kHz to 8.
@@ -73,17 +73,19 @@ def find_waste(facts: Facts) -> Waste | None:
 
     Pixels are none: making a picture smaller is what resizing is for.
     """
-    stages = [stage for stage in facts.profile.stages if stage.where != BESIDE]
-    whole = sum(stage.wall_s for stage in stages)
     found = []
     for one in facts.profile.decoded:
         times = one.times
         if one.unit is Unit.PIXEL or times is None or times < AMPLIFIED:
             continue
-        spent = sum(stage.wall_s for stage in stages if stage.stage in one.stages)
-        found.append(Waste(one, times, spent / whole * (1 - 1 / times) if whole else 0.0))
+        found.append(Waste(one, times, _spent(facts, one) * (1 - 1 / times)))
     largest = max(found, key=lambda waste: waste.share, default=None)
     return largest if largest is not None and largest.share >= _MOST else None
+
+
+def _spent(facts: Facts, found: Decoded) -> float:
+    """Share of a sample's time in the stages that decode it."""
+    return facts.share_of(lambda stage: stage.stage in found.stages)
 
 
 def pictures(facts: Facts) -> Decoded | None:
