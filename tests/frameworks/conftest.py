@@ -25,11 +25,11 @@ def environment() -> None:
 def examine(tmp_path: Path) -> Any:
     """Runs the doctor on a script in the libraries' environment; gives the diagnosis."""
 
-    def run(library: str, *arguments: str) -> dict[str, Any]:
+    def run(library: str, *arguments: str, budget_s: int = 15) -> dict[str, Any]:
         ended = subprocess.run(
             [
                 *(sys.executable, "-m", "stoker", "doctor", "--quiet"),
-                *("--budget", "15", "--json", "diagnosis.json", "--"),
+                *("--budget", str(budget_s), "--json", "diagnosis.json", "--"),
                 *(str(PYTHON), str(SCRIPTS / f"{library}.py"), *arguments),
             ],
             cwd=tmp_path,

@@ -42,7 +42,9 @@ def test_a_slow_data_set_without_workers_is_found_through_the_library(
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_healthy_loader_is_not_blamed_through_the_library(library: str, examine: Any) -> None:
-    diagnosis = examine(library, *HEALTHY)
+    # Where cores share caches or an arithmetic unit, a worker slows the Trainer's own work by 5 to
+    # 8 % of the step: to tell that from nothing takes more steps than to find a slow data set.
+    diagnosis = examine(library, *HEALTHY, budget_s=30)
 
     assert diagnosis["verdict"]["code"] == "device-bound", diagnosis["verdict"]["sentence"]
     assert diagnosis["profile"]["loader"]["workers"] == 1

@@ -109,7 +109,8 @@ def _loading(facts: Facts, rows: tuple[LedgerRow, ...], loss: Spread) -> list[We
     large = [finding for finding in others if finding.share >= _SECOND_SHARE]
     causes = find_starvation(facts, [first, *large])
     if causes[0].judgement.code is VerdictCode.INCONCLUSIVE:
-        if loss.median <= _JITTER_SHARE:
+        # A loader with time and cores to spare can be mended by nothing.
+        if loss.median <= (_DOUBT_SHARE if _keeps_up(facts) else _JITTER_SHARE):
             return []
         if is_busy:
             return [Weighed(_disturbed(facts, loss, foreign), 0.0), *causes[1:]]

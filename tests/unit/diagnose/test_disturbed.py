@@ -85,6 +85,32 @@ def test_waits_for_a_core_beside_a_loader_that_keeps_up_are_no_slow_loader(
     assert diagnose(given).verdict.code is code
 
 
+@pytest.mark.parametrize(
+    ("alone", "contended", "code"),
+    [
+        # As measured under a Trainer: a worker that is done in a quarter of the step slows it.
+        (0.0099, 0.0412, VerdictCode.DEVICE_BOUND),
+        # One that is only just done may be what slows it.
+        (0.0358, 0.0412, VerdictCode.INCONCLUSIVE),
+        # As much as this is no matter of a turn on a core.
+        (0.0099, 0.0432, VerdictCode.INCONCLUSIVE),
+    ],
+)
+def test_a_step_that_a_loader_with_time_to_spare_slows_is_the_devices(
+    alone: float, contended: float, code: VerdictCode
+) -> None:
+    given = profile(
+        real=contended,
+        device=0.0361,
+        contended=contended,
+        drain=contended,
+        loader=alone,
+        cpu=0.008,
+        workers=1,
+    )
+    assert diagnose(given).verdict.code is code
+
+
 @pytest.mark.parametrize(("foreign", "is_promised"), [(0.0, True), (0.3, True), (0.8, False)])
 def test_a_gain_that_hangs_on_other_processes_is_not_promised(
     foreign: float, *, is_promised: bool
