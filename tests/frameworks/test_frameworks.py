@@ -57,5 +57,7 @@ def test_the_scripts_files_stay_away_from_the_users_folder(examine: Any, tmp_pat
 
 
 def test_the_examined_environment_has_no_stoker() -> None:
-    found = subprocess.run([str(PYTHON), "-c", "import stoker"], capture_output=True, check=False)
+    found = subprocess.run(
+        [str(PYTHON), "-I", "-c", "import stoker"], capture_output=True, check=False
+    )
     assert found.returncode != 0

@@ -33,6 +33,8 @@ _EACH = 0.5
 _OPENS_A_SAMPLE = ("open (file)", "open (Pillow)", "open (simplejpeg)")
 # Above this share of the cores the job's own processes stand in each other's way now and then.
 _CLOSE = 0.7
+# Workers that keep a cache keep about what they deliver; growth that goes on is the same for long.
+_KEPT, _STEADY = 0.5, 1.6
 # A device that is behind by less than this share of a step, when all of it is launched, has waited
 # for the launches: what was launched last is all that it still has to do.
 _CAUGHT_UP = 0.10
@@ -294,6 +296,24 @@ class Facts:
         if not self.loader.batch_bytes:
             return None
         return self.loader.batch_bytes / self.loader.batch_size
+
+    @property
+    def kept_bytes(self) -> float | None:
+        """Bytes that the workers end with if they go on to keep what they have made, as a cache of
+        a data set's own does; None where they are not seen to do so.
+
+        It grows batch by batch without slowing down, by half of what a batch holds or more.
+        """
+        growth, epochs = self.profile.memory, self.profile.epochs
+        if growth is None or growth.lately is None or not self.loader.batch_bytes:
+            return None
+        is_steady = 1 / _STEADY <= growth.lately <= _STEADY
+        if not is_steady or growth.bytes_per_batch < _KEPT * self.loader.batch_bytes:
+            return None
+        batches = epochs.batches if epochs is not None else None
+        # A worker that lives on meets, epoch by epoch, the samples of all others too.
+        times = self.workers if self.loader.persistent_workers else 1
+        return growth.bytes_per_batch * batches * times if batches else None
 
     @property
     def open_share(self) -> float:

@@ -126,6 +126,15 @@ def _how_to_pack(case: Case) -> str:
     )
 
 
+def _how_to_flatten(case: Case) -> str:
+    if case.facts.kept_bytes is not None:
+        return (
+            "one memory-mapped array that all workers share, or a cache with a bound: "
+            "functools.lru_cache(maxsize=N)"
+        )
+    return "one bytes buffer with offsets, or numpy arrays; they are never copied by reading"
+
+
 FIXES: tuple[Fix, ...] = (
     Fix(
         code=FixCode.OVERLAP,
@@ -414,7 +423,7 @@ FIXES: tuple[Fix, ...] = (
         title="flat arrays in place of many Python objects",
         effort=2,
         after=flat_storage,
-        how="one bytes buffer with offsets, or numpy arrays; they are never copied by reading",
+        how=_how_to_flatten,
         costs="nothing",
     ),
     Fix(

@@ -46,7 +46,7 @@ def _where(inside: StepInside, state: str) -> str:
 
 
 def _host_work(facts: Facts) -> Weighed | None:
-    """Python of the script itself keeps the training thread on a core inside the step."""
+    """What the script itself does on the host keeps the training thread on a core in the step."""
     inside, seconds = facts.profile.inside, facts.host_work_s
     if inside is None or seconds is None or seconds < _PYTHON * facts.device.median:
         return None
@@ -55,11 +55,11 @@ def _host_work(facts: Facts) -> Weighed | None:
             code=VerdictCode.HOST_WORK,
             sentence=(
                 f"For {ms(seconds)} of the {ms(facts.device)} that a step takes on batches that "
-                f"are there already, the script computes in Python"
+                f"are there already, the script itself works on the host"
                 f"{_where(inside, 'python')}: the device waits for it, not for data."
             ),
             evidence=(
-                row("Python of the script in the step", seconds, f"D {ms(facts.device)}", "P"),
+                row("work of the script itself in the step", seconds, f"D {ms(facts.device)}", "P"),
             ),
         ),
         seconds,
@@ -228,6 +228,31 @@ def _memory(facts: Facts) -> Weighed | None:
     )
 
 
+def _kept(facts: Facts) -> Weighed | None:
+    """The workers keep what they have made, and all of it will not fit."""
+    growth, room, whole = facts.profile.memory, facts.host.memory_available_bytes, facts.kept_bytes
+    if growth is None or room is None or whole is None or whole <= room:
+        return None
+    step = growth.batches + round(room / growth.bytes_per_batch)
+    return Weighed(
+        Judgement(
+            code=VerdictCode.MEMORY_RISK,
+            kind="kept",
+            sentence=(
+                f"The workers' own memory grows by {growth.bytes_per_batch / 1e3:.0f} kB a batch "
+                "and does not stop: they keep what they have made. All of it would be "
+                f"{whole / 1e6:.0f} MB, and {room / 1e6:.0f} MB are left; at this pace memory ends "
+                f"about batch {step}."
+            ),
+            evidence=(
+                row("growth a batch", growth.bytes_per_batch, "0", "R", "bytes"),
+                row("memory available", float(room), f"{whole / 1e6:.0f} MB", "host", "bytes"),
+            ),
+        ),
+        math.inf,
+    )
+
+
 def _peer(facts: Facts) -> Weighed | None:
     """Another rank waits for its batches, and all wait for it."""
     judgement = find_peer(facts)
@@ -266,6 +291,7 @@ def _of_an_epoch(facts: Facts) -> str:
 _RULES = (
     _shared_memory,
     _memory,
+    _kept,
     _peer,
     _drift,
     _host_work,

@@ -15,7 +15,7 @@ from stoker.diagnose.facts import Facts
 from stoker.diagnose.inside import find_inside
 from stoker.diagnose.judgement import Finding, Judgement, Weighed, row
 from stoker.diagnose.ledger import part
-from stoker.diagnose.wording import cores, ms, percent
+from stoker.diagnose.wording import cores, held_by_others, ms, percent
 from stoker.records.diagnosis import Evidence, LedgerRow, Part, Verdict, VerdictCode
 from stoker.records.profile import LegCode, Profile
 from stoker.stats import WANTED_HALF_WIDTH, Spread
@@ -238,9 +238,9 @@ def _disturbed(facts: Facts, loss: Spread, foreign: float) -> Judgement:
     return Judgement(
         code=VerdictCode.INCONCLUSIVE,
         sentence=(
-            f"{percent(loss.median)} of the step is lost, but other processes kept "
-            f"{cores(foreign)} of the {cores(facts.host.cores_owned)} cores busy meanwhile, which "
-            "alone may explain it. Measure again on an idle machine."
+            f"{percent(loss.median)} of the step is lost, but "
+            f"{held_by_others(foreign, facts.host.cores_owned)} meanwhile, which alone may explain "
+            "it. Measure again on an idle machine."
         ),
         evidence=(
             row(
@@ -302,7 +302,7 @@ def _beside_others(facts: Facts) -> str:
     foreign, owned = facts.foreign_cores, facts.host.cores_owned
     if foreign < _FOREIGN_SHARE * owned:
         return ""
-    return f", as other processes kept {cores(foreign)} of the {cores(owned)} cores busy"
+    return f", as {held_by_others(foreign, owned)}"
 
 
 def _undecided(facts: Facts, loss: Spread) -> Judgement:

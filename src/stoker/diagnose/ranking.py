@@ -9,7 +9,7 @@ from stoker.diagnose.fixes import BY_CODE, Fix
 from stoker.diagnose.queueing import ONLY_A_TRIAL
 from stoker.diagnose.store import gives_more, is_elsewhere
 from stoker.diagnose.waste import find_waste
-from stoker.diagnose.wording import cores
+from stoker.diagnose.wording import held_by_others
 from stoker.diagnose.worker_counts import best_workers, fewest
 from stoker.records.diagnosis import FixCode, RankedFix, VerdictCode
 from stoker.records.profile import OWN_LOADER, Unit
@@ -257,7 +257,7 @@ def _withheld(case: Case, failed: str | None) -> str:
     foreign, owned = case.facts.foreign_cores, case.facts.host.cores_owned
     if foreign >= _CROWDED * owned:
         return (
-            f"other processes kept {cores(foreign)} of the {cores(owned)} cores busy, and what it "
-            "gives depends on them: measure on an idle machine"
+            f"{held_by_others(foreign, owned)}, and what it gives depends on them: measure on an "
+            "idle machine"
         )
     return ""

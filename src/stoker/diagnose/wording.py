@@ -24,6 +24,11 @@ def cores(count: float) -> str:
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
+def held_by_others(foreign: float, owned: float) -> str:
+    """That other programs were on the job's cores while it was measured."""
+    return f"other processes kept {cores(foreign)} of the {cores(owned)} cores busy"
+
+
 def count(number: float) -> str:
     """A mean number of things, with one digit unless whole or large."""
     is_whole = number >= 100 or abs(number - round(number)) < 0.05

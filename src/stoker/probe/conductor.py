@@ -15,65 +15,56 @@ from stoker.probe.aside import Aside
 from stoker.probe.choice import Choice
 from stoker.probe.companions import Companion
 from stoker.probe.epochs import EpochWatch
-from stoker.probe.host import host_facts
 from stoker.probe.leaving import Leaving, StokerStop
-from stoker.probe.legs import Loop, Plan, Window, plan
+from stoker.probe.legs import Window
 from stoker.probe.loop_record import LoopRecord
-from stoker.probe.planned_loop import PlannedLoop
-from stoker.probe.ranks import Ranks, group_of_process, meeting_place
 from stoker.probe.roles import Hooked, Rehearsal
 from stoker.probe.session import Session
 from stoker.probe.sidelines import Sidelines
 from stoker.probe.stand_ins import StandIns
-from stoker.probe.step_log import StepLog
-from stoker.probe.together import plan_together
 from stoker.probe.tracks import Track
-from stoker.probe.trials import asked_for
+from stoker.probe.windows import REAL, Windows
 
 Fetch = Callable[[], Any]
 
-_REAL = frozenset("RWB")  # legs in which the script gets its own loader's batches
-_FETCHING = _REAL | {"V"}  # legs in which some loader is waited for
+_FETCHING = REAL | {"V"}  # legs in which some loader is waited for
 _REST_SHARE = 0.15  # of the budget, at most, for workers to come to rest
-# A thread of the script's own that asks ahead: its loop has ended what lies between when a device
-# was found idle so often, looking so many seconds apart.
-_RESTS, _LOOK_S = 2, 0.001
-_MOST_LOOKS = 100  # for a loop that goes on without us
-# A rank that leads may validate or save meanwhile; one that is silent for longer hangs.
-_SILENCE_S = 60.0
 
 
 class Conductor:
-    """The state of the loop: whose turn it is, and what was measured."""
+    """Whose turn it is in the loop, and what it gets."""
 
     def __init__(self, session: Session, hooked: Hooked) -> None:
         self._session = session
         self._hooked = hooked
         self._pid = os.getpid()
         self._now = time.perf_counter
-        self._budget_s = float(session.options["budget_s"])
+        budget_s = float(session.options["budget_s"])
         # which loader trains
         self._training: Track | None = None
         self._iterator: Any = None
         self._last: Track | None = None
         self._passing: tuple[Track, float] | None = None  # another loader, asked since that time
         self._new_batches = 0
-        self._per_step: list[int] = []
-        self._choice = Choice(hooked, budget_s=self._budget_s, now=self._now)
-        # the plan and its window
-        self._plan: Plan | None = None
-        self._ranks: Ranks | None = None  # where several processes train together
-        self._loop: PlannedLoop | None = None
-        self._window: Window | None = None
-        self._window_began = 0.0
-        self._steps = StepLog()
-        self._record = LoopRecord(session, hooked)
-        self._stand_ins = StandIns(session, hooked, rest_s=_REST_SHARE * self._budget_s)
-        self._sidelines = Sidelines(session, self._rehearsal)
+        self._choice = Choice(hooked, budget_s=budget_s, now=self._now)
         self._epochs = EpochWatch()
+        # what it gets, and when
+        self._aside = Aside()
+        self._record = LoopRecord(session, hooked)
+        self._stand_ins = StandIns(session, hooked, rest_s=_REST_SHARE * budget_s)
+        self._sidelines = Sidelines(session, self._rehearsal)
+        self._windows = Windows(
+            session,
+            hooked,
+            self._record,
+            self._stand_ins,
+            self._sidelines,
+            self._aside,
+            now=self._now,
+        )
+        self._steps = self._windows.steps
         self._is_over = False
         self._leaving = Leaving()
-        self._aside = Aside()
 
     # -- called by the hooks -----------------------------------------------------------------------
 
@@ -89,7 +80,7 @@ class Conductor:
     @property
     def leg(self) -> str | None:
         """The leg under way."""
-        return self._window.leg if self._window is not None else None
+        return self._windows.leg
 
     def on_epoch(self, track: Track, began: float) -> None:
         """The script called `iter()` on a loader at that time."""
@@ -98,7 +89,7 @@ class Conductor:
         if track is self._training:
             self._steps.forget()  # a step left by `break` has no end that we know
             self._epochs.iterated(began)
-            if self._window is not None and self._window.leg not in _REAL:
+            if self.leg is not None and self.leg not in REAL:
                 self._epochs.disturbed()
         elif self._training is None:
             self._epochs.iterated(began)
@@ -117,12 +108,13 @@ class Conductor:
         self._passing = None
         self._last = track
         self._iterator = iterator
-        self._close_step(called)
-        window = self._advance()
+        self._windows.close_step(called)
+        window = self._windows.advance(track, iterator)
         if window is None:
+            self._end(self._windows.ended_by)
             return self._stop()
         self._end_by_count(track, window)
-        if window.leg in _REAL:
+        if window.leg in REAL:
             return self._serve_real(track, fetch)
         serve = self._serve_variant if window.leg == "V" else self._serve_kept
         return serve(track, iterator, window)
@@ -138,7 +130,7 @@ class Conductor:
         if self._last is not None and self._last is not self._training:
             self._follow_optimizer(self._last)
         if self._new_batches:
-            self._per_step.append(self._new_batches)
+            self._windows.per_step.append(self._new_batches)
             self._new_batches = 0
 
     @property
@@ -155,7 +147,7 @@ class Conductor:
         """Write down what is still open; called at exit, whatever the reason."""
         if os.getpid() == self._pid and not self._is_over and self._last is not None:
             try:
-                self._flush_window(is_complete=False)
+                self._windows.flush(is_complete=False)
                 self._end("script-ended")
             except Exception as error:  # noqa: BLE001 - the script's exit is none of ours to break
                 self._session.write_failure("the end of measuring", error)
@@ -166,7 +158,7 @@ class Conductor:
         if self._is_over:
             return
         try:
-            self._flush_window(is_complete=False)
+            self._windows.flush(is_complete=False)
             self._end("probe-failed")
         except Exception as another:  # noqa: BLE001 - as above
             self._is_over = True
@@ -186,12 +178,7 @@ class Conductor:
             return
         if not self._choice.has_changed(track):
             return
-        self._flush_window(is_complete=False)
-        self._sidelines.close()
-        self._window = None
-        self._steps.forget()
-        self._stand_ins.begin()
-        self._per_step = []
+        self._windows.abandon()
         self._epochs = EpochWatch()
         self._begin(track)
 
@@ -200,43 +187,15 @@ class Conductor:
         steps = self._choice.steps_without_batches()
         if not steps:
             return
-        self._flush_window(is_complete=False)
+        self._windows.flush(is_complete=False)
         self._session.write("steps-alone", steps=steps)
         self._end("script-ended")
         raise StokerStop
 
     def _begin(self, track: Track) -> None:
-        device = self._hooked.device()
-        self._stand_ins.has_device = device is not None
-        group = group_of_process()
-        self._record.training_begins(track, group, device)
-        self._loop = PlannedLoop(
-            self._session,
-            track,
-            self._sidelines,
-            self._epochs,
-            now=self._now,
-            owned_cores=float(host_facts()["cores_owned"] or 1.0),
-            stand_ins=self._stand_ins,
-        )
-        if group.world == 1:
-            self._plan = self._make_plan(self._loop)
-        else:
-            self._ranks = Ranks(
-                meeting_place(self._session.folder, self._choice.changes),
-                group,
-                silence_s=self._budget_s + _SILENCE_S,
-                note=lambda text: self._session.write("note", text=text),
-            )
-            self._plan = plan_together(self._loop, self._ranks, self._make_plan)
+        self._windows.begin(track, self._epochs, changes=self._choice.changes)
         # Last: the loader may be asked by another thread than the one that makes the steps.
         self._training = track
-
-    def _make_plan(self, loop: Loop) -> Plan:
-        ask, write, alone = self._sidelines.offers, self._session.write, self._ranks is None
-        tryout = asked_for(loop, ask, write, alone=alone, budget_s=self._budget_s)
-        steps = self._session.options.get("steps")
-        return self._stand_ins.while_kept(plan(loop, self._budget_s, steps, tryout))
 
     def _serve_other(self, track: Track, iterator: Any, fetch: Fetch, called: float) -> Any:
         """A loader that goes along with each step; another one passes, or one before the choice."""
@@ -247,7 +206,7 @@ class Conductor:
                 if companion is None:
                     self._end_before_pass(track, called)
             else:
-                self._close_step(called)  # a validation in mid-epoch is no part of the step
+                self._windows.close_step(called)  # a validation in mid-epoch is no part of the step
                 called = self._now()
         if companion is not None:
             batch = self._serve_companion(companion, iterator, fetch, called)
@@ -268,116 +227,19 @@ class Conductor:
         """
         if self._passing is None or self._passing[0] is not track:
             self._passing = (track, called)
-        elif self._per_step and self._new_batches:
+        elif self._windows.per_step and self._new_batches:
             self._steps.forget()  # the optimizer has not made its step: it goes on behind the pass
         else:
-            self._close_step(self._passing[1])
+            self._windows.close_step(self._passing[1])
 
     def _count(self, track: Track, *, is_fetched: bool = False) -> None:
         track.count(is_fetched=is_fetched)
         if self._training is None or track is self._training:
             self._new_batches += 1
 
-    # -- the window under way ----------------------------------------------------------------------
-
-    def _advance(self) -> Window | None:
-        """The window of the coming step; runs what the plan does between two windows."""
-        window = self._window
-        if window is not None:
-            left = window.left(self._steps.run, self._steps.measured.boundaries)
-            if not self._is_due(left):
-                return window
-            self._flush_window(is_complete=left <= 0)
-        assert self._plan is not None
-        try:
-            with self._aside:
-                self._window = (
-                    next(self._plan) if window is None else self._plan.send(self._steps.measured)
-                )
-        except StopIteration as ended:
-            self._window = None
-            self._end(ended.value)
-            return None
-        self._open_window(self._window, after=window)
-        return self._window
-
-    def _is_due(self, left: int) -> bool:
-        """True when the window ends here: it is full, or out of time; for all ranks at once."""
-        assert self._window is not None
-        if self._now() - self._window_began > self._window.limit_s or self._sidelines.is_spoilt:
-            left = min(left, 0)
-        if self._ranks is None or self._training is None:
-            return left <= 0
-        return self._ranks.is_due(self._training.batches, left=left)
-
-    def _open_window(self, window: Window, *, after: Window | None) -> None:
-        self._steps.begin()
-        if after is None or after.leg != window.leg:
-            self._hooked.synchronize()
-            self._record.leg_begins(window, self._elapsed_s())
-        if after is not None and not {after.leg, window.leg} <= _REAL:
-            self._epochs.disturbed()
-        self._sidelines.is_spoilt = False
-        if window.leg == "C":
-            with self._aside:
-                self._sidelines.begin_beside()
-        elif window.leg == "B":
-            self._stand_ins.rest(self._sidelines.on_trial_now)  # its workers fill their queue first
-        elif window.leg == "V":
-            self._stand_ins.rest(self._iterator)
-            with self._aside:
-                self._sidelines.begin_trial(window)
-        self._record.window_begins(window, self._iterator, self._training)
-        self._window_began = self._now()
-
-    def _flush_window(self, *, is_complete: bool) -> None:
-        window = self._window
-        if window is None:
-            return
-        self._steps.measured.inside = self._record.window_ends()
-        self._steps.measured.drained = self._sidelines.end_beside()
-        if self._sidelines.is_spoilt:
-            self._steps.begin()
-            return
-        self._record.window_counts(
-            window,
-            self._steps,
-            self._per_step,
-            round_=self._stand_ins.round,
-            is_complete=is_complete,
-        )
-
-    def _close_step(self, called: float) -> None:
-        """The open step ended with the call of next() at this time."""
-        window = self._window
-        if window is None or not self._steps.ends():
-            return
-        began = self._now()
-        whole = self._steps.close(called, skip=window.skip)
-        if whole is not None:
-            self._record.step(*whole)
-        self._steps.own_s += self._now() - began
-        if self._steps.run in (window.skip, window.skip + window.steps):
-            self._come_to_rest()  # steps are measured from rest to rest
-            self._steps.device_ended(self._now() - began)
-        if self._record.is_in_background and self._steps.run == window.skip + window.steps:
-            self._steps.leave_out_lead()
-
-    def _come_to_rest(self) -> None:
-        """Wait for the device; where a thread asks ahead of the loop, for what lies between too."""
-        self._hooked.synchronize()
-        rests = 0
-        for _ in range(_MOST_LOOKS if self._record.is_in_background else 0):
-            time.sleep(_LOOK_S)
-            began = self._now()
-            self._hooked.synchronize()
-            rests = rests + 1 if self._now() - began < _LOOK_S / 2 else 0
-            if rests == _RESTS:
-                return
-
     def _end_by_count(self, track: Track, window: Window) -> None:
         """End an epoch in which other batches than the loader's own were served."""
-        is_disturbed = window.leg not in _REAL or not self._epochs.is_pure
+        is_disturbed = window.leg not in REAL or not self._epochs.is_pure
         if track.length and track.served >= track.length and is_disturbed:
             self._epochs.cut()
             track.is_open = False
@@ -436,7 +298,7 @@ class Conductor:
         self, companion: Companion, iterator: Any, fetch: Fetch, called: float
     ) -> Any:
         """A batch of a loader that goes along with every step."""
-        track, window = companion.track, self._window
+        track, window = companion.track, self._windows.under_way
         if window is not None and window.leg not in _FETCHING and companion.kept:
             self._stand_ins.rest(iterator)
             self._end_by_count(track, window)
@@ -445,16 +307,13 @@ class Conductor:
         try:
             batch = fetch()
         except StopIteration:  # of zip(a, b) only the first to end is asked to its end
-            self._close_step(called)
+            self._windows.close_step(called)
             self._epochs.ended(called)
             track.is_open = False
             raise
         self._steps.waited_beside(self._now() - called)
         self._stand_ins.keep_of(companion, batch)
         return batch
-
-    def _elapsed_s(self) -> float | None:
-        return round(self._loop.elapsed_s(), 3) if self._loop is not None else None
 
     def _rehearsal(self) -> Rehearsal:
         assert self._training is not None
@@ -468,13 +327,14 @@ class Conductor:
             self._record.host(self._iterator)
         self._sidelines.close()
         batches = self._last.batches if self._last is not None else 0
-        self._record.end(reason, self._epochs, batches=batches, elapsed_s=self._elapsed_s())
-        if self._ranks is not None:
-            self._ranks.leave()
+        self._record.end(reason, self._epochs, batches=batches, elapsed_s=self._windows.elapsed_s())
+        self._windows.leave()
         # Last: where a thread asks for batches the main thread stops now, and all ends with it.
         self._is_over = True
 
     def _stop(self) -> Any:
         """Leave the script; or, where we can't, keep it going until the main thread has left."""
-        self._leaving.now(can_go_on=bool(self._stand_ins), has_optimizer=bool(self._per_step))
+        self._leaving.now(
+            can_go_on=bool(self._stand_ins), has_optimizer=bool(self._windows.per_step)
+        )
         return self._stand_ins.hand_out("")

@@ -16,7 +16,10 @@ _STARVED = 0.2
 
 
 def read_epochs(trainer: Trainer, steps: Steps, *, wait_s: float, period_s: float) -> EpochFacts:
-    """Boundaries, as seen or, where none was seen, from the start of the first epoch."""
+    """Boundaries, as seen or, where none was seen, from the start of the first epoch.
+
+    Workers that live on are started in the first epoch alone: it tells nothing of the later ones.
+    """
     boundaries = trainer.of("boundary")
     closing = trainer.last("end") or {}
     starts = closing.get("start_s") or []
@@ -26,7 +29,7 @@ def read_epochs(trainer: Trainer, steps: Steps, *, wait_s: float, period_s: floa
     usual = (period_s if is_starved else wait_s) * max(1, steps.workers)
     edges = [max(0.0, b["seconds"] - b["validation_s"] - usual) for b in boundaries]
     start_s = statistics.fmean(starts) if starts else 0.0
-    is_guess = not edges and bool(starts)
+    is_guess = not edges and bool(starts) and not steps.facts["persistent_workers"]
     if is_guess:
         edges = [max(0.0, starts[-1] - usual)]
     return EpochFacts(

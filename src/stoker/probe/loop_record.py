@@ -33,6 +33,7 @@ class LoopRecord:
         self._gauges: Gauges | None = None
         self._used: dict[str, float | None] = {}  # of the window that has just ended
         self._throttled: Throttling | None = None
+        self._watched: tuple[Sequence[int], Track] | None = None  # whose memory is looked at
         self.is_in_background = False
 
     def training_begins(self, track: Track, group: Group, device: str | None) -> None:
@@ -60,14 +61,21 @@ class LoopRecord:
     def window_begins(self, window: Window, iterator: Any, track: Track | None) -> None:
         """Read from here on what the window's leg asks for."""
         workers = self._hooked.worker_pids(iterator) if window.leg == "R" else None
-        if workers is not None and track is not None:
-            self._session.write("memory", **memory_of(workers), batches=track.fetched)
+        self._watched = (workers, track) if workers is not None and track is not None else None
+        self._see_memory(has_ended=False)
         is_inside = window.leg == "P"
         self._gauges = Gauges(
             workers,
             samples_stack=is_inside and not self.is_in_background,
             device=self._hooked.device() if is_inside else None,
         )
+
+    def _see_memory(self, *, has_ended: bool) -> None:
+        if self._watched is not None:
+            workers, track = self._watched
+            self._session.write(
+                "memory", **memory_of(workers), batches=track.fetched, ended=has_ended
+            )
 
     def step(self, began: float, ended: float) -> None:
         """A whole step lies in the window."""
@@ -78,6 +86,8 @@ class LoopRecord:
         """Stop reading, before anything else is done; what the stack samples say, if any."""
         gauges, self._gauges = self._gauges, None
         self._used = gauges.stop() if gauges is not None else {}
+        self._see_memory(has_ended=True)
+        self._watched = None
         inside = gauges.inside if gauges is not None else None
         if inside is not None:
             self._session.write("inside", **inside)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import platform
 import statistics
 import sys
@@ -59,7 +61,10 @@ def _host(trainer: Trainer, others: list[Trainer], folder: Path, facts: Line) ->
     if masks := _worker_masks(trainer, folder):
         # Workers that are bound to one core each have as many as there are, of other numbers of
         # them as well: a mask that is the same for all does not grow with them.
-        host["worker_affinity"] = len(set().union(*masks))
+        # Those that were met in the loop may have been bound since: in `__iter__`, for one.
+        late = host.get("worker_affinity") or math.inf
+        is_late = late < min(map(len, masks))
+        host["worker_affinity"] = late if is_late else len(set().union(*masks))
     cores = [w["job_cores"] for w in trainer.of("window") if w["job_cores"] is not None]
     if cores:
         host["busy_of_owned"] = min(1.0, statistics.fmean(cores) / host["cores_owned"])
@@ -125,7 +130,8 @@ def _inside(trainer: Trainer) -> StepInside | None:
 
 def _memory(trainer: Trainer) -> MemoryGrowth | None:
     """Growth between the last two times that the same workers were seen under leg R."""
-    seen = [line for line in trainer.of("memory") if line["workers"] and line["main_bytes"]]
+    told = [line for line in trainer.of("memory") if line["workers"] and line["main_bytes"]]
+    seen = [line for line in told if not line["ended"]]
     if len(seen) < 2 or seen[-2]["pids"] != seen[-1]["pids"]:
         return None
     before, after = seen[-2], seen[-1]
@@ -137,7 +143,22 @@ def _memory(trainer: Trainer) -> MemoryGrowth | None:
         bytes_per_batch=(after["unique_bytes"] - before["unique_bytes"]) / batches,
         main_bytes=after["main_bytes"],
         batches=after["batches"],
+        lately=_lately(told),
     )
+
+
+def _lately(told: list[Line]) -> float | None:
+    """Growth within the last window of leg R over that within the first one, of the same workers.
+
+    Memory that an allocator takes until it has enough grows less and less.
+    """
+    rates = [
+        (ends["unique_bytes"] - begins["unique_bytes"]) / (ends["batches"] - begins["batches"])
+        for begins, ends in itertools.pairwise(told)
+        if ends["ended"] and not begins["ended"] and ends["batches"] > begins["batches"]
+        if begins["pids"] == ends["pids"] == told[-1]["pids"]
+    ]
+    return rates[-1] / rates[0] if len(rates) > 1 and rates[0] > 0 else None
 
 
 def _batches(folder: Path, trainer: Trainer, workers: int) -> BatchTimes | None:

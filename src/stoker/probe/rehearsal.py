@@ -200,8 +200,10 @@ class Rehearsal:
                 if found is not None:
                     cut = find_cut(dataset, limit_s=min(_CUT_S, 0.2 * limit_s))
                     told = {"cut": str(cut) if cut is not None else None}
+                    # A data set that keeps samples makes only those that it was not asked for.
+                    index = indices[-1 if found["is_kept"] else 0]
                     self._session.write(
-                        "twin", **found, **told, **self._collation(dataset, indices)
+                        "twin", **found, **told, **self._collation(dataset, index, len(indices))
                     )
         self._read_files(min(_READS_S, 0.4 * limit_s))
         if found is not None:
@@ -226,17 +228,18 @@ class Rehearsal:
     def _some_indices(self) -> list[Any]:
         """The first indices that the sampler gives, of one batch."""
         for drawn in self._loader._index_sampler:
-            return list(drawn) if isinstance(drawn, (list, tuple)) else [drawn]
+            is_batch = self._loader.batch_sampler is not None and isinstance(drawn, (list, tuple))
+            return list(drawn) if is_batch else [drawn]  # without batches it is a key as it stands
         return []
 
-    def _collation(self, dataset: Any, indices: list[Any]) -> dict[str, float | None]:
+    def _collation(self, dataset: Any, index: Any, count: int) -> dict[str, float | None]:
         """Seconds of one plain sample, and of putting a batch together, without tracing."""
         began = time.perf_counter()
-        sample = dataset[indices[0]]
+        sample = dataset[index]
         sample_s = time.perf_counter() - began
         if self._loader.batch_sampler is None:
             return {"plain_s": sample_s, "collate_s": None}
-        samples = [sample] * len(indices)
+        samples = [sample] * count
         self._loader.collate_fn(samples)
         began = time.perf_counter()
         self._loader.collate_fn(samples)

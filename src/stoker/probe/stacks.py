@@ -19,6 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from stoker.probe.call_sites import CallSites
+from stoker.probe.host_libraries import are_of_host, is_of_host, module_of
 
 _EVERY_S = 0.004  # a tenth of a millisecond a sample would be felt, twenty of them tell nothing
 _LATE = 0.8  # of the switch interval, which the sampler waits for a lock that is held
@@ -96,17 +97,23 @@ class StackSampler:
         state = self._state(chain, user, is_on_cpu=is_on_cpu, holds=holds)
         place = user.f_code.co_filename, user.f_lineno, user.f_code.co_qualname
         # Libraries let go of the lock in their long calls; many small ones of builtins don't.
-        is_call = state == "python" and not holds and not self._is_at_loop(user)
+        is_own = holds or self._is_at_loop(user) or chain[0] is not user
+        is_call = state == "python" and not is_own and not self._calls_host_library(user)
         return _Sample(at_s, seconds, state, place, user.f_lasti if is_call else None)
 
     def _is_at_loop(self, frame: FrameType) -> bool:
         code = self._code.setdefault(frame.f_code, frame.f_code.co_code)
         return 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] in _IN_PYTHON
 
+    def _calls_host_library(self, frame: FrameType) -> bool:
+        name = self._sites.root(frame)
+        return name is not None and is_of_host(module_of(frame, name))
+
     def _state(
         self, chain: list[FrameType], user: FrameType, *, is_on_cpu: bool, holds: bool
     ) -> str:
-        """ "python" is on a core in the script's own code, "library" on one elsewhere.
+        """ "python" is on a core in the script's own code, and in what works for it on the host
+        alone; "library" on one elsewhere.
 
         Waiting comes first: a host that polls, as CUDA's does, is on a core while it waits.
         """
@@ -126,7 +133,8 @@ class StackSampler:
         if is_reading and any(self._sites.callee(f) in _READ_BACKS for f in chain[:_NEAR]):
             return "blocked" if is_ours else "read-back"
         if is_on_cpu:
-            return "python" if chain[0] is user else "library"
+            is_own = chain[0] is user or are_of_host(chain[: chain.index(user)])
+            return "python" if is_own else "library"
         return "blocked"
 
     def stop(self, steps: Sequence[tuple[float, float]]) -> dict[str, Any]:

@@ -11,6 +11,10 @@ from typing import Any
 
 from stoker.probe.legs import Measured
 
+# Of the usual step: who takes less has not waited for the device, who takes as much more has waited
+# for another step too.
+_AHEAD = 0.5
+
 
 class StepLog:
     """The open step, and those of the window that have ended."""
@@ -69,10 +73,12 @@ class StepLog:
         """The device ended the measured steps so long after the last call of next().
 
         The host was ahead by as much. It had got ahead in steps that did not wait for the device,
-        the shortest: they are made longer, until all is accounted for.
+        the shortest: they are made longer, until all is accounted for. First those before a step
+        in which the script itself asked for a result, and waited for all that was ahead.
         """
-        level = _filled(self.measured.compute, seconds)
-        self.measured.compute = [max(value, level) for value in self.measured.compute]
+        compute = _paid_back(self.measured.compute)
+        level = _filled(compute, seconds)
+        self.measured.compute = [max(value, level) for value in compute]
 
     def leave_out_lead(self) -> None:
         """Leave out the first steps, as far as they are no steps of the loop.
@@ -95,6 +101,28 @@ class StepLog:
             "drained": [round(value, 7) for value in self.measured.drained],
             "own_s": round(self.own_s, 6),
         }
+
+
+def _paid_back(values: Sequence[float]) -> list[float]:
+    """The same seconds, with what a step waited for the ones before it given to them.
+
+    A step in which the host only got ahead takes less than half of the usual; one in which it fell
+    back takes the device's time of both. Steps that differ by their work are left as they are.
+    """
+    paid = list(values)
+    usual = statistics.median(paid or [0.0])
+    ahead: list[int] = []
+    for place, value in enumerate(values):
+        if value < _AHEAD * usual:
+            ahead.append(place)
+        elif ahead and value > (1 + _AHEAD) * usual:
+            owed = min(value - usual, sum(usual - paid[one] for one in ahead))
+            level = _filled([paid[one] for one in ahead], owed)
+            for one in ahead:
+                paid[one] = max(paid[one], level)
+            paid[place] -= owed
+            ahead = []
+    return paid
 
 
 def _filled(values: Sequence[float], amount: float) -> float:

@@ -129,9 +129,10 @@ class Place(_Record, frozen=True, kw_only=True):
 class StepInside(_Record, frozen=True, kw_only=True):
     """Leg P: where the training thread is inside a step, as shares of it.
 
-    `python`: on a core in the script's own code; `library`: on a core in a library; `read_back`:
-    until a result of the device is there, on a core or off it; `collective`: in
-    torch.distributed; `blocked`: off its core, or waiting for an emulated device to take more.
+    `python`: on a core in the script's own code, or in a library that works on the host alone for
+    it (a picture that is written); `library`: on a core in another one; `read_back`: until a result
+    of the device is there, on a core or off it; `collective`: in torch.distributed; `blocked`: off
+    its core, or waiting for an emulated device to take more.
     """
 
     samples: int
@@ -162,6 +163,7 @@ class MemoryGrowth(_Record, frozen=True, kw_only=True):
     bytes_per_batch: float
     main_bytes: int  # of the training process; a worker's copies end there
     batches: int  # taken when last seen
+    lately: float | None = None  # growth in the last window of leg R over that in the first
 
 
 class Trial(_Record, frozen=True, kw_only=True):

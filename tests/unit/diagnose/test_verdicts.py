@@ -324,6 +324,39 @@ def test_copies_that_will_not_fit_are_a_risk_and_no_more_workers_are_advised() -
     assert diagnosis.fixes[0].speedup is None
 
 
+def keeping(lately: float | None = 1.0, **changes: int) -> Profile:
+    """Workers that keep what they make: a megabyte a batch, 8 GB left."""
+    growth = MemoryGrowth(
+        unique_bytes=10**8, bytes_per_batch=1e6, main_bytes=10**8, batches=500, lately=lately
+    )
+    given = healthy(
+        memory=growth, epochs=EpochFacts(batches=10_000, boundaries=0, edge_s=None, start_s=0.1)
+    )
+    assert given.loader is not None
+    loader = msgspec.structs.replace(given.loader, **{"batch_bytes": 1_000_000, **changes})
+    return msgspec.structs.replace(given, loader=loader)
+
+
+def test_workers_that_keep_what_they_make_end_the_run() -> None:
+    diagnosis = diagnose(keeping())
+    assert (diagnosis.verdict.code, diagnosis.verdict.kind) == (VerdictCode.MEMORY_RISK, "kept")
+    assert "memory ends about batch 8500" in diagnosis.verdict.sentence
+    assert diagnosis.fixes[0].code is FixCode.FLAT_STORAGE
+    assert "maxsize" in diagnosis.fixes[0].how
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        keeping(lately=0.1),  # it comes to an end
+        keeping(lately=None),
+        keeping(batch_bytes=4_000_000),  # less than a batch holds
+    ],
+)
+def test_growth_that_ends_or_is_none_of_samples_is_no_cache(given: Profile) -> None:
+    assert code_of(given) is VerdictCode.DEVICE_BOUND
+
+
 def test_copies_that_fit_are_no_risk() -> None:
     growth = MemoryGrowth(
         unique_bytes=10**8, bytes_per_batch=300_000.0, main_bytes=10**9, batches=500

@@ -51,3 +51,15 @@ def test_a_place_is_looked_at_once_and_told_apart_from_others() -> None:
     for _ in range(2):
         first, second = box.item(), box.cpu()
         assert (first, second) == ("item", "cpu")
+
+
+def rooted(*_: object) -> str | None:
+    """What the caller's call begins with."""
+    return CallSites().root(sys._getframe(1))
+
+
+def test_the_first_name_of_a_call_is_told() -> None:
+    box = SimpleNamespace(item=rooted, boxes=[SimpleNamespace(of=lambda: BOX)])
+    BOX.root = rooted
+    assert [box.item(), rooted(), box.boxes[0].of().root()] == ["box", "rooted", "box"]
+    assert [rooted][0]() is None

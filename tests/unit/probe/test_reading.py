@@ -263,7 +263,14 @@ def test_of_several_numbers_of_workers_on_trial_the_fastest_comes_first(tmp_path
 def test_the_memory_of_a_candidate_is_what_its_workers_hold_more(tmp_path: Path) -> None:
     own = window("B", [0.0] * 12, [0.02] * 12)
     variant = window("V", [0.0] * 12, [0.01] * 12, workers=4, variant="workers=4")
-    memory = {"kind": "memory", "workers": 2, "unique_bytes": 70, "main_bytes": 9, "pids": [1, 2]}
+    memory = {
+        "kind": "memory",
+        "ended": False,
+        "workers": 2,
+        "unique_bytes": 70,
+        "main_bytes": 9,
+        "pids": [1, 2],
+    }
     held = {"kind": "tried", "name": "workers=4", "unique_bytes": 150}
     lines = [offered("workers=4", workers=4), own, variant, own, memory | {"batches": 3}, held]
     facts = loader(workers=2, start_method="fork", prefetch_factor=2)
@@ -279,3 +286,13 @@ def test_kept_batches_of_unequal_sizes_vary_from_round_to_round(tmp_path: Path) 
     wide, narrow = (read(tmp_path, loader(), real(), line, end()).legs["D"] for line in lines)
     assert wide.period.median == pytest.approx(narrow.period.median)
     assert narrow.period.half_width_share < 0.01 < wide.period.half_width_share
+
+
+@pytest.mark.parametrize(("persistent", "edge_s"), [(False, 0.05), (True, None)])
+def test_workers_that_live_on_are_not_started_at_each_epoch(
+    tmp_path: Path, *, persistent: bool, edge_s: float | None
+) -> None:
+    lines = loader(workers=1, persistent_workers=persistent), real(wait=0.0), end()
+    epochs = read(tmp_path, *lines).epochs
+    assert epochs is not None and epochs.extrapolated is not persistent
+    assert (epochs.edge_s and epochs.edge_s.median) == (edge_s and pytest.approx(edge_s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import linecache
 import threading
 import time
@@ -11,7 +12,10 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 from stoker.emulate import EmulatedAccelerator, StepHandle, accelerator
 from stoker.emulate.host import Host, RealHost
@@ -213,6 +217,41 @@ def nearest(until: threading.Event) -> None:
 def test_a_loop_of_few_small_calls_is_python_of_the_script() -> None:
     states = states_of(lambda: nearest(_after(LONG_S)), None)
     assert states.get("python", 0.0) > 0.7
+
+
+def until_over(work: Callable[[], object]) -> Callable[[], None]:
+    """The work again and again, for long enough to be sampled."""
+
+    def step() -> None:
+        until = time.perf_counter() + LONG_S
+        while time.perf_counter() < until:
+            work()
+
+    return step
+
+
+PREVIEW = Image.effect_noise((400, 400), 60)
+WEIGHTS = torch.ones(300, 300)
+
+
+def test_a_picture_that_is_written_is_work_of_the_script() -> None:
+    states = states_of(until_over(lambda: PREVIEW.save(io.BytesIO(), "PNG")), "emulated")
+    assert is_mostly("python", states)
+
+
+def test_a_long_call_of_a_library_of_the_host_is_work_of_the_script() -> None:
+    values = np.random.default_rng(0).random(300_000)
+    assert is_mostly("python", states_of(until_over(lambda: np.sort(values)), "emulated"))
+
+
+def test_a_checkpoint_is_work_of_the_script() -> None:
+    states = states_of(until_over(lambda: torch.save(WEIGHTS, io.BytesIO())), "emulated")
+    assert states.get("python", 0.0) > states.get("library", 0.0)
+
+
+def test_a_long_call_of_torch_may_be_a_launch() -> None:
+    states = states_of(until_over(lambda: torch.linalg.svd(WEIGHTS)), "emulated")
+    assert is_mostly("library", states)
 
 
 def _after(seconds: float) -> threading.Event:

@@ -54,6 +54,16 @@ def test_a_step_without_an_end_is_no_step_and_keeps_no_wait_for_the_next() -> No
         ([0.0, 0.01, 0.03, 0.03], 0.03, [0.02, 0.02, 0.03, 0.03]),
         ([0.001, 0.001, 0.001], 0.057, [0.02] * 3),
         ([0.02, 0.03, 0.02], 0.0, [0.02, 0.03, 0.02]),
+        # The script asked for a result in the fifth step, and the host got ahead again.
+        (
+            [0.0, 0.001, 0.02, 0.02, 0.059, 0.0, 0.0, 0.02, 0.02, 0.02],
+            0.04,
+            [0.02] * 10,
+        ),
+        # A checkpoint, and no host that was ahead before it.
+        ([0.02, 0.02, 0.2, 0.02], 0.0, [0.02, 0.02, 0.2, 0.02]),
+        # Short batches are short, as far as no step waits for them.
+        ([0.005, 0.02, 0.02, 0.025], 0.0, [0.005, 0.02, 0.02, 0.025]),
         ([], 0.04, []),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import random
 import time
@@ -223,6 +224,46 @@ def test_what_a_data_set_does_before_it_draws_can_be_stored(draw: Any, wrap: Any
     assert random_share < 0.4
     random_share, *_ = share(wrap(Drawing(draw, first=True)))
     assert random_share > 0.8
+
+
+class Keeping:
+    """A cache of its own, too small for an epoch, before a flip in the same body."""
+
+    def __init__(self) -> None:
+        self.load = functools.lru_cache(maxsize=2)(self._load)
+
+    def _load(self, index: int) -> list[int]:
+        work(0.012)
+        return list(range(index, index + 12))
+
+    def __getitem__(self, index: int) -> list[int]:
+        found = self.load(index)
+        return found[::-1] if random.random() < 0.5 else found
+
+
+def test_what_a_data_set_keeps_itself_can_be_stored() -> None:
+    random_share, operation, repeatable = share(Keeping())
+    assert repeatable and operation is not None
+    assert random_share < 0.2
+
+
+def test_a_handle_that_is_opened_late_is_no_cache() -> None:
+    class Late:
+        def __init__(self) -> None:
+            self.is_open = False
+
+        def open(self) -> None:
+            self.is_open = True
+            work(0.03)
+
+        def __getitem__(self, index: int) -> float:
+            if not self.is_open:
+                self.open()
+            value = random.random()
+            work(0.003)
+            return value + index
+
+    assert share(Late())[0] > 0.8
 
 
 def test_a_draw_that_was_not_seen_leaves_nothing_to_store() -> None:

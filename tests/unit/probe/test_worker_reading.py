@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stoker.probe.host import host_facts
 from tests.unit.probe.sessions import (
     Line,
     end,
@@ -74,6 +75,24 @@ def test_the_workers_of_empty_batches_say_nothing_of_what_the_script_binds_its_o
     assert profile.environment.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("masks", "met", "cores"),
+    [
+        (([0, 1], [0, 1]), 1, 1),  # bound as their data set began
+        (([0], [1]), 2, 2),
+        (([0], [1]), 1, 2),  # one of them had ended by then
+        (([0, 1], [0, 1]), None, 2),
+    ],
+)
+def test_workers_that_are_bound_once_they_run_have_what_they_have_then(
+    tmp_path: Path, masks: tuple[list[int], ...], met: int | None, cores: int
+) -> None:
+    of_workers(tmp_path, 11, *masks)
+    host = {"kind": "host", **host_facts(), "worker_affinity": met}
+    profile = read(tmp_path, loader(workers=2), real(), host, end())
+    assert profile.host.worker_affinity == cores
+
+
 def test_the_workers_of_another_rank_say_nothing_of_this_one(tmp_path: Path) -> None:
     of_workers(tmp_path, 11, [0, 1], lines=(timed(decode=[1, 3_000, 3_000]),))
     of_workers(tmp_path, 12, [0], lines=(timed(wait=[1, 9_000, 0]),))
@@ -95,7 +114,25 @@ def test_what_workers_said_and_which_stages_repeat_is_told(tmp_path: Path) -> No
 
 def grown(batches: int, unique_bytes: int, **changes: Any) -> Line:
     line = {"kind": "memory", "workers": 2, "main_bytes": 10**9, "pids": [21, 22]}
-    return line | {"batches": batches, "unique_bytes": unique_bytes} | changes
+    times = {"batches": batches, "unique_bytes": unique_bytes, "ended": False}
+    return line | times | changes
+
+
+@pytest.mark.parametrize(
+    ("last", "lately"),
+    [
+        (grown(250, 60_000_000, ended=True), 1.0),  # a cache
+        (grown(250, 41_000_000, ended=True), 0.05),  # an allocator that has enough
+        (grown(250, 60_000_000, ended=True, pids=[23, 24]), None),
+        (grown(210, 60_000_000, ended=True), None),
+    ],
+)
+def test_growth_that_goes_on_is_told_from_growth_that_ends(
+    tmp_path: Path, last: Line, lately: float | None
+) -> None:
+    seen = [grown(10, 0), grown(110, 50_000_000, ended=True), grown(210, 40_000_000), last]
+    found = read(tmp_path, loader(), real(), *seen, end()).memory
+    assert (found.lately if found else None) == (lately and pytest.approx(lately))
 
 
 def test_memory_grows_by_the_batches_that_the_workers_made(tmp_path: Path) -> None:
