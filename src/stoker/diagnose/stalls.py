@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+from typing import NamedTuple
+
 from stoker.diagnose.deficit_rows import deficit_rows
 from stoker.diagnose.facts import Facts
 from stoker.diagnose.judgement import Judgement, row
@@ -14,6 +17,7 @@ _WAITED = 0.5
 # itself: on healthy loaders both stayed below half of this.
 _UNEVEN_SAMPLE = 10.0
 _UNEVEN_WAIT = 2.0
+_FEWEST_BATCHES = 24
 
 
 def unevenly(facts: Facts) -> Judgement | None:
@@ -40,34 +44,53 @@ def unevenly(facts: Facts) -> Judgement | None:
 
 def rarely(facts: Facts) -> Judgement | None:
     """Few samples take so long that no window tells the mean; all others would keep up by far."""
-    alone, times = facts.alone, _times_the_usual(facts)
-    if alone is None or times is None or times < _UNEVEN_SAMPLE:
+    alone, found = facts.alone, _dearest(facts)
+    if alone is None or found is None or found.times < _UNEVEN_SAMPLE:
         return None
     if alone.period.low > facts.contended.median or alone.middle > facts.contended.median:
         return None
-    slowest = facts.profile.slowest[0]
     return Judgement(
         code=VerdictCode.VARIANCE_STALLS,
         sentence=(
             f"Half of all batches take the loader no more than {ms(alone.middle)}, the step "
-            f"{ms(facts.contended)}; but single samples take {ms(slowest.wall_s)}, {times:.0f} "
-            f"times the usual, and hold up the batches behind them, {ms(facts.waits)} a step. They "
-            f"are too few in a window to tell the mean: {ms(alone.period)} "
-            f"({ms(alone.period.low)} to {ms(alone.period.high)}) a batch."
+            f"{ms(facts.contended)}; but single {found.what} take {ms(found.seconds)}, "
+            f"{found.times:.0f} times the usual, and hold up the batches behind them, "
+            f"{ms(facts.waits)} a step. They are too few in a window to tell the mean: "
+            f"{ms(alone.period)} ({ms(alone.period.low)} to {ms(alone.period.high)}) a batch."
         ),
         evidence=(
             *deficit_rows(facts),
             row("half of all batches take no more", alone.middle, f"C {ms(facts.contended)}", "L"),
-            row("the dearest sample, over the usual one", times, "like the others", "S", "x"),
+            row(
+                f"the dearest of all {found.what}, over the usual one",
+                found.times,
+                "like the others",
+                found.leg,
+                "x",
+            ),
         ),
     )
 
 
-def _times_the_usual(facts: Facts) -> float | None:
+class _Dearest(NamedTuple):
+    """Of samples, or where a data set makes batches whole, of these."""
+
+    what: str
+    seconds: float
+    times: float  # the usual one
+    leg: str
+
+
+def _dearest(facts: Facts) -> _Dearest | None:
     slowest, trend = facts.profile.slowest, facts.profile.trend
-    if not slowest or trend is None or not trend.median_s:
+    if slowest and trend is not None and trend.median_s:
+        seconds = slowest[0].wall_s
+        return _Dearest("samples", seconds, seconds / trend.median_s, "S")
+    batches = facts.profile.batches
+    if batches is None or len(batches.seconds) < _FEWEST_BATCHES:
         return None
-    return slowest[0].wall_s / trend.median_s
+    seconds, usual = max(batches.seconds), statistics.median(batches.seconds)
+    return _Dearest("batches", seconds, seconds / usual, "L") if usual > 0 else None
 
 
 def _is_uneven(facts: Facts) -> bool:
@@ -75,8 +98,8 @@ def _is_uneven(facts: Facts) -> bool:
 
     Waits of a machine that is busy with something else are many and small.
     """
-    times = _times_the_usual(facts)
-    if times is not None and times >= _UNEVEN_SAMPLE:
+    found = _dearest(facts)
+    if found is not None and found.times >= _UNEVEN_SAMPLE:
         return True
     longest = facts.profile.longest_wait_s
     return longest is not None and longest >= _UNEVEN_WAIT * facts.contended.median

@@ -9,7 +9,15 @@ import pytest
 
 from stoker.diagnose.diagnosis import diagnose
 from stoker.records.diagnosis import FixCode, VerdictCode
-from stoker.records.profile import CostTrend, Leg, LegCode, Profile, SampleCost, StageScaling
+from stoker.records.profile import (
+    BatchTimes,
+    CostTrend,
+    Leg,
+    LegCode,
+    Profile,
+    SampleCost,
+    StageScaling,
+)
 from stoker.stats import Spread
 from tests.unit.diagnose.profiles import about, leg, profile, stage
 
@@ -196,6 +204,13 @@ def test_single_samples_that_take_very_long_are_stalls_where_no_window_tells_the
     even = msgspec.structs.replace(slow, wall_s=0.001)
     alike = diagnose(msgspec.structs.replace(given, slowest=(even,), **told))
     assert alike.verdict.code is VerdictCode.STORAGE_BOUND
+    # A data set that makes whole batches tells of these.
+    told["trend"] = None
+    for slowest, code in ((0.9, VerdictCode.VARIANCE_STALLS), (0.01, VerdictCode.STORAGE_BOUND)):
+        batches = BatchTimes(workers=4, seconds=(0.002,) * 60 + (slowest,))
+        found = diagnose(msgspec.structs.replace(given, batches=batches, **told)).verdict
+        assert found.code is code
+        assert ("single batches take 900 ms" in found.sentence) == (slowest == 0.9)
 
 
 def test_a_job_on_fewer_cores_than_the_machine_has_lacks_cores_where_workers_slow_the_step() -> (
