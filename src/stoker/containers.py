@@ -13,18 +13,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Leaf = Callable[[Any], Any]
+IsLeaf = Callable[[Any], bool]
 Place = tuple[Any, ...]
 
 
-def mapped(value: Any, change: Leaf) -> Any:
+def mapped(value: Any, change: Leaf, *, is_leaf: IsLeaf | None = None) -> Any:
     """`value` with `change` applied to every leaf, in containers of the same kinds.
 
-    A container of which nothing changed is passed on itself.
+    A container of which nothing changed is passed on itself, and so is one inside of itself.
+    `is_leaf`: true for containers that `change` is to be given as they are.
     """
-    held = inner(value)
+    return _mapped(value, change, is_leaf, ())
+
+
+def _mapped(value: Any, change: Leaf, is_leaf: IsLeaf | None, around: tuple[int, ...]) -> Any:
+    held = _below(value, is_leaf, around)
     if held is None:
         return change(value)
-    changed = {key: mapped(item, change) for key, item in held.items()}
+    around = (*around, id(value))
+    changed = {key: _mapped(item, change, is_leaf, around) for key, item in held.items()}
     if all(changed[key] is item for key, item in held.items()):
         return value
     if isinstance(value, Mapping):
@@ -32,9 +39,7 @@ def mapped(value: Any, change: Leaf) -> Any:
     if isinstance(value, list | tuple):
         return _sequence_like(value, list(changed.values()))
     twin = blank(value)
-    fill(twin, attributes(value))
-    for name, item in changed.items():
-        object.__setattr__(twin, name, item)
+    fill(twin, changed)
     return twin
 
 
@@ -48,21 +53,49 @@ def parts(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
         yield from parts(item, (*place, key))
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any, *, is_leaf: IsLeaf | None = None) -> Iterator[Any]:
     """All that `mapped` would change."""
-    return (leaf for _, leaf in parts(value))
+    return _leaves(value, is_leaf, ())
+
+
+def _leaves(value: Any, is_leaf: IsLeaf | None, around: tuple[int, ...]) -> Iterator[Any]:
+    held = _below(value, is_leaf, around)
+    if held is None:
+        yield value
+        return
+    for item in held.values():
+        yield from _leaves(item, is_leaf, (*around, id(value)))
+
+
+def _below(value: Any, is_leaf: IsLeaf | None, around: tuple[int, ...]) -> Mapping[Any, Any] | None:
+    """What is changed instead of the value; None for a leaf, and for what lies in itself."""
+    if id(value) in around or (is_leaf is not None and is_leaf(value)):
+        return None
+    return whole(value)
+
+
+def whole(value: Any) -> Mapping[Any, Any] | None:
+    """What a container holds, by its key, of a dataclass all attributes; None for a leaf."""
+    return attributes(value) if _is_record(value) else inner(value)
 
 
 def inner(value: Any) -> Mapping[Any, Any] | None:
-    """What a container holds, by its key; None for a leaf."""
+    """What a container can be made of anew, by its key; None for a leaf.
+
+    Of a dataclass what its constructor takes: of the rest it can't be told what belongs to it.
+    """
     if isinstance(value, Mapping):
         return dict(value.items())
     if isinstance(value, list | tuple):
         return dict(enumerate(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if _is_record(value):
         fields = dataclasses.fields(value)
         return {field.name: getattr(value, field.name) for field in fields if field.init}
     return None
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type | Mapping | list | tuple)
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -117,8 +150,8 @@ def _mapping_like(value: Mapping[Any, Any], changed: dict[Any, Any]) -> Any:
 
 
 def _sequence_like(value: list[Any] | tuple[Any, ...], changed: list[Any]) -> Any:
-    if hasattr(value, "_fields"):
-        return type(value)(*changed)
+    if hasattr(value, "_make"):  # a named tuple, whose class may have a constructor of its own
+        return value._make(changed)
     try:
         return type(value)(changed)
     except TypeError:  # a kind of its own that is made from something else

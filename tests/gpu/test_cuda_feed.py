@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,27 @@ def test_batches_are_whole_on_the_device_while_the_model_is_busy() -> None:
         work = work @ work / 2048
         sums.append(batch["x"].mean())
     assert torch.stack(sums).tolist() == [float(number) for number in range(COUNT)]
+
+
+@dataclasses.dataclass
+class Held:
+    """Of what it holds its constructor takes one tensor."""
+
+    x: torch.Tensor
+    mask: torch.Tensor = dataclasses.field(init=False)
+
+
+def test_all_of_a_dataclass_goes_and_lengths_of_packed_sequences_stay() -> None:
+    held = Held(torch.ones(3))
+    held.mask = torch.zeros(3)
+    held.text = torch.nn.utils.rnn.pack_sequence(  # type: ignore[attr-defined]
+        [torch.ones(3), torch.ones(2)]
+    )
+    (batch,) = stoker.feed([held], device="cuda")
+    assert batch.x.is_cuda and batch.mask.is_cuda and not held.mask.is_cuda
+    assert batch.text.data.is_cuda and not batch.text.batch_sizes.is_cuda
+    rows, lengths = torch.nn.utils.rnn.pad_packed_sequence(batch.text)
+    assert rows.sum().item() == 5 and lengths.tolist() == [3, 2]
 
 
 def test_the_loader_brings_every_sample_and_augments_on_the_device(tmp_path: Path) -> None:

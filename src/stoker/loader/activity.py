@@ -69,8 +69,7 @@ class Activity:
 def standstill(busy: Sequence[Activity], watchdog_s: float) -> LoaderError:
     """The error of a loop that waited `watchdog_s` while none of the `busy` threads came on."""
     longest = max(busy, key=lambda one: one.lasted_s)
-    frame = sys._current_frames().get(longest.thread_id)
-    stack = "".join(traceback.format_stack(frame)[-_SHOWN_FRAMES:]) if frame else ""
+    stack = stack_of(longest.thread_id)
     error = LoaderError(
         f"no batch came for {watchdog_s:g} s: {longest.describe()} has taken "
         f"{longest.lasted_s:.1f} s so far",
@@ -79,3 +78,9 @@ def standstill(busy: Sequence[Activity], watchdog_s: float) -> LoaderError:
     )
     error.add_note(longest.describe())
     return error
+
+
+def stack_of(thread_id: int | None) -> str:
+    """Where a thread of this process is: its last calls as text; empty where there is none."""
+    frame = None if thread_id is None else sys._current_frames().get(thread_id)
+    return "".join(traceback.format_stack(frame)[-_SHOWN_FRAMES:]) if frame else ""

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, SequentialSampler, Subset
 
 from stoker.errors import InputError
-from stoker.loader.settings import check
+from stoker.loader.checks import check
 
 _OWNER = "stoker.DataLoader"
 

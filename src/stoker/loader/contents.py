@@ -32,6 +32,8 @@ from stoker.pack import Codec, Pack, Role, open_pack
 from stoker.pack import Field as PackField
 from stoker.pack.layout import MANIFEST
 
+# What a batch calls the numbers of its samples.
+INDEX = "index"
 _ENCODED = (Codec.JPEG, Codec.CROP_JPEG, Codec.SOURCE)
 _OTHERS = (
     "give the folder of a pack or of pictures; for a data set object there is stoker.DataLoader, "
@@ -188,6 +190,14 @@ def _pack_fields(pack: Pack, wanted: Wanted) -> list[PackField]:
         fields = [pack.field(name) for name in wanted.fields]
     else:
         fields = list(pack.batch_fields)
+    if any(field.name == INDEX for field in fields):
+        others = ", ".join(repr(field.name) for field in fields if field.name != INDEX)
+        raise InputError(
+            f"the pack has a field {INDEX!r}, and so is called in a batch which samples are in it",
+            looked_at=f"the fields {', '.join(pack.fields)} of {pack.path}",
+            run_next=f"leave it out, as in stoker.Loader(…, fields=({others},)); its values come "
+            f"by pack.value({INDEX!r}, index)",
+        )
     ragged = [f for f in fields if not f.is_fixed and f.codec not in _ENCODED]
     if not fields or ragged:
         raise InputError(

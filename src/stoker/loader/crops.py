@@ -5,11 +5,13 @@ Known without torch, so that a loader can cut while it reads; as steps of a reci
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stoker.errors import InputError
 from stoker.loader import boxes
 from stoker.loader.boxes import Boxes
+from stoker.loader.checks import ABOVE_0, Given
 from stoker.loader.draws import Chance
 
 if TYPE_CHECKING:
@@ -18,10 +20,14 @@ if TYPE_CHECKING:
 Size = int | tuple[int, int]
 
 
-class RandomCrop(NamedTuple):
+@dataclass(frozen=True)
+class RandomCrop:
     """A square of `size` pixels (or (height, width)) at a random place of each picture."""
 
     size: Size
+
+    def __post_init__(self) -> None:
+        Given(self).size("size")
 
     def boxes(self, chance: Chance, source: boxes.Source) -> Boxes:
         """The part of each picture of `source` (height, width)."""
@@ -32,10 +38,14 @@ class RandomCrop(NamedTuple):
         _crop(self, batch, chance)
 
 
-class CenterCrop(NamedTuple):
+@dataclass(frozen=True)
+class CenterCrop:
     """A square of `size` pixels (or (height, width)) from the middle of each picture."""
 
     size: Size
+
+    def __post_init__(self) -> None:
+        Given(self).size("size")
 
     def boxes(self, chance: Chance, source: boxes.Source) -> Boxes:
         """The part of each picture of `source` (height, width)."""
@@ -46,7 +56,8 @@ class CenterCrop(NamedTuple):
         _crop(self, batch, chance)
 
 
-class RandomResizedCrop(NamedTuple):
+@dataclass(frozen=True)
+class RandomResizedCrop:
     """A random part of each picture, resized to `size`: bilinear, antialiased.
 
     `scale`: bounds of its share of the area; `ratio`: bounds of width : height.
@@ -55,6 +66,12 @@ class RandomResizedCrop(NamedTuple):
     size: Size
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+    def __post_init__(self) -> None:
+        given = Given(self)
+        given.size("size")
+        given.bounds("scale", "two shares of the area, the smaller one first", least=0.0)
+        given.bounds("ratio", "two of width : height, the smaller one first", least=ABOVE_0)
 
     def boxes(self, chance: Chance, source: boxes.Source) -> Boxes:
         """The part of each picture of `source` (height, width)."""
@@ -65,7 +82,8 @@ class RandomResizedCrop(NamedTuple):
         _resized_crop(self, batch, chance)
 
 
-class CenterResizedCrop(NamedTuple):
+@dataclass(frozen=True)
+class CenterResizedCrop:
     """The middle square of each picture, `share` of its shorter side, resized to `size`.
 
     What evaluation commonly uses: 0.875 is a centre crop of 224 after a resize to 256.
@@ -73,6 +91,11 @@ class CenterResizedCrop(NamedTuple):
 
     size: Size
     share: float = 0.875
+
+    def __post_init__(self) -> None:
+        given = Given(self)
+        given.size("size")
+        given.number("share", "above 0, up to 1", least=ABOVE_0, most=1.0)
 
     def boxes(self, chance: Chance, source: boxes.Source) -> Boxes:
         """The part of each picture of `source` (height, width)."""
@@ -93,7 +116,8 @@ def is_resized(crop: Crop) -> bool:
 
 def sides(size: Size) -> tuple[int, int]:
     """(height, width)."""
-    return (size, size) if isinstance(size, int) else size
+    height, width = size if isinstance(size, tuple) else (size, size)
+    return int(height), int(width)
 
 
 def check_fits(crop: Crop, source: tuple[int, int]) -> None:
@@ -114,7 +138,7 @@ def _crop(crop: RandomCrop | CenterCrop, batch: Working, chance: Chance) -> None
 
     source = geometry.source_of(batch)
     check_fits(crop, source)
-    geometry.crop(batch, crop.boxes(chance, source))
+    geometry.crop(batch, crop.boxes(chance, source), sides(crop.size))
 
 
 def _resized_crop(crop: Crop, batch: Working, chance: Chance) -> None:

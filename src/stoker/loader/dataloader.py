@@ -10,6 +10,7 @@ import copy
 import itertools
 import logging
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,13 +26,14 @@ from stoker.loader.arguments import check_arguments, check_mode, gives_samples
 from stoker.loader.endings import when_gone
 from stoker.loader.engine import Engine, Fill
 from stoker.loader.gil import Verdict
-from stoker.loader.objects import ITEM, ObjectSlots
+from stoker.loader.objects import ITEM, KEY, ObjectSlots
 from stoker.loader.order import Indices
 from stoker.loader.pace import Limits, Pace
 from stoker.loader.processes.iterators import Processes, desk_of, is_ours, rest_of
 from stoker.loader.processes.passes import Pass
 from stoker.loader.processes.ways import Ways
 from stoker.loader.slots import Fields
+from stoker.loader.whole import is_whole
 
 Mode = Literal["auto", "threads", "processes"]
 
@@ -255,7 +257,8 @@ class _FindingOut:
 
 def _with_samples(batches: Iterator[Any], least: int, sizes: list[int]) -> Iterator[Any]:
     """Batches until they hold so many samples, fewer at the end; `sizes` is told how many each."""
-    while sum(sizes) < least and (batch := next(batches, None)) is not None:
+    while sum(sizes) < least and (given := next(batches, None)) is not None:
+        batch = list(given)
         sizes.append(len(batch))
         yield batch
 
@@ -277,7 +280,7 @@ def _say(loader: DataLoader, verdict: Verdict) -> None:
 def _no_threads(loader: DataLoader, mode: Mode) -> str:
     """Why threads don't make a loader's batches; empty where they may."""
     if isinstance(loader.dataset, IterableDataset):
-        return "a stream divides itself among them"
+        return "a stream divides itself among them by get_worker_info(), or each gives all of it"
     if loader.batch_sampler is None:
         return "needed for batch_size=None"
     if not gives_samples(loader.dataset):
@@ -302,7 +305,7 @@ class _Threaded:
             ObjectSlots(),
             pace=Pace(Limits(threads, threads, ahead, ahead)),
             chunk=1,
-            watchdog_s=loader.timeout or _WATCHDOG_S,
+            watchdog_s=min(loader.timeout or _WATCHDOG_S, threading.TIMEOUT_MAX),
             complete=_collated(loader.collate_fn, loader.pin_memory),
         )
         when_gone(self, self._engine.end)
@@ -342,7 +345,8 @@ class _Threaded:
 def _numbered(batches: Iterator[Any], keys: dict[int, Any]) -> Iterator[Indices]:
     """Batches of numbers, and under each number what the sampler gave."""
     first = 0
-    for batch in batches:
+    for given in batches:
+        batch = list(given)  # torch goes through it too, whatever it is
         numbers = np.arange(first, first + len(batch))
         keys.update(zip(numbers.tolist(), batch, strict=True))
         first += len(batch)
@@ -352,15 +356,28 @@ def _numbered(batches: Iterator[Any], keys: dict[int, Any]) -> Iterator[Indices]
 def _maker(dataset: Any, keys: dict[int, Any]) -> Fill:
     def make(numbers: Indices, out: Fields, activity: Activity) -> None:
         for row, number in enumerate(numbers.tolist()):
-            key = keys.pop(number)
-            activity.enter("dataset", key if isinstance(key, int) else number)
+            key = out[KEY][row] = keys.pop(number)
+            _enter(activity, "dataset", key)
             out[ITEM][row] = dataset[key]
 
     return make
 
 
-def _collated(collate: Callable[[list[Any]], Any], is_pinned: bool) -> Callable[[Fields], Any]:
-    def complete(fields: Fields) -> Any:
+def _enter(activity: Activity, stage: str, key: Any) -> None:
+    """Note a stage with the sample's key in the data set, which need be no number."""
+    is_number = is_whole(key, 0)
+    activity.enter(stage, int(key) if is_number else -1, "" if is_number else f"key {key!r:.80}")
+
+
+def _collated(
+    collate: Callable[[list[Any]], Any], is_pinned: bool
+) -> Callable[[Fields, Activity], Any]:
+    def complete(fields: Fields, activity: Activity) -> Any:
+        first = fields[KEY][:1]
+        if len(first):
+            _enter(activity, "collate", first[0])
+        else:
+            activity.enter("collate")
         batch = collate(list(fields[ITEM]))
         if is_pinned and torch.cuda.is_available():
             return torch.utils.data._utils.pin_memory.pin_memory(batch)

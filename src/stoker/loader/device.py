@@ -10,10 +10,10 @@ import importlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from stoker.containers import leaves, mapped
+from stoker.containers import attributes, leaves, mapped, whole
 from stoker.emulate import EmulatedAccelerator
 from stoker.errors import InputError
 
@@ -23,6 +23,8 @@ Change = Callable[[Any, Any], Any]
 
 # Staged while the copy of the one before it is under way.
 _STAGED_BATCHES = 2
+# How deep tensors may lie in an object that moves itself: graphs keep them in stores of their own.
+_DEEPEST = 4
 
 
 class Lane(Protocol):
@@ -95,12 +97,13 @@ class CudaLane:
         safe to use where the event is waited for.
         """
         self._let_go()
-        pinned = mapped(batch, self._pinned)
+        pinned = mapped(batch, self._pinned, is_leaf=self._moves_itself)
         with self._torch.cuda.stream(self._stream):
-            placed = mapped(pinned, self._placed)
+            placed = mapped(pinned, self._placed, is_leaf=self._moves_itself)
             if change is not None:
                 # Whatever of the result is on the host still goes along.
-                placed = mapped(change(placed, pinned), self._placed)
+                changed = change(placed, pinned)
+                placed = mapped(changed, self._placed, is_leaf=self._moves_itself)
             done = self._torch.cuda.Event()
             done.record(self._stream)
         with self._lock:
@@ -118,8 +121,8 @@ class CudaLane:
         placed, done = sent
         stream = self._torch.cuda.current_stream(self._device)
         stream.wait_event(done)
-        for leaf in leaves(placed):
-            if isinstance(leaf, self._torch.Tensor) and leaf.is_cuda:
+        for leaf in self._tensors(placed):
+            if leaf.is_cuda:
                 # Made on the other stream: without this its memory could be given to the next
                 # copy while the model still reads it.
                 leaf.record_stream(stream)
@@ -133,15 +136,52 @@ class CudaLane:
         block = self._torch.empty(size, dtype=self._torch.uint8, pin_memory=True)
         return block.numpy  # type: ignore[no-any-return]
 
+    def _moves_itself(self, value: Any) -> bool:
+        """True for an object that holds tensors and has a `to`, and so a rule of its own for which
+        of them go: torch's PackedSequence, whose lengths stay, graphs, encodings.
+        """
+        has_way = callable(getattr(type(value), "to", None))
+        if not has_way or isinstance(value, self._torch.Tensor):
+            return False
+        return any(True for _ in self._inside(value, _DEEPEST))
+
+    def _tensors(self, value: Any) -> Iterator[Any]:
+        """The tensors of a batch that may have been moved."""
+        for leaf in leaves(value, is_leaf=self._moves_itself):
+            if isinstance(leaf, self._torch.Tensor) or self._moves_itself(leaf):
+                yield from self._inside(leaf, _DEEPEST)
+
+    def _inside(self, value: Any, below: int) -> Iterator[Any]:
+        """The tensors of any object, so many levels below it."""
+        if isinstance(value, self._torch.Tensor):
+            yield value
+        elif below:
+            held = whole(value)
+            for item in (attributes(value) if held is None else held).values():
+                yield from self._inside(item, below - 1)
+
     def _pinned(self, leaf: Any) -> Any:
+        if self._moves_itself(leaf):
+            pin = getattr(leaf, "pin_memory", None)
+            return _result(leaf, None if pin is None else pin())
         if not isinstance(leaf, self._torch.Tensor) or leaf.is_cuda:
             return leaf
         return leaf if leaf.is_pinned() else leaf.pin_memory()
 
     def _placed(self, leaf: Any) -> Any:
+        if self._moves_itself(leaf):
+            try:
+                return _result(leaf, leaf.to(self._device, non_blocking=True))
+            except TypeError:  # one without that argument
+                return _result(leaf, leaf.to(self._device))
         if not isinstance(leaf, self._torch.Tensor):
             return leaf
         return leaf.to(self._device, non_blocking=True)
+
+
+def _result(value: Any, made: Any) -> Any:
+    """What a method made, or the object itself where it gives nothing: it has changed itself."""
+    return value if made is None else made
 
 
 def pinned_bytes(size: int) -> int:

@@ -29,7 +29,7 @@ from stoker.spans import Clock, SystemClock
 Fill = Callable[[Indices, Fields, Activity], None]
 
 # Makes of a full batch what is delivered instead of its fields; in the thread that filled it up.
-Complete = Callable[[Fields], Any]
+Complete = Callable[[Fields, Activity], Any]
 
 
 class Filled(NamedTuple):
@@ -49,7 +49,9 @@ class _Open:
         self.samples = samples
         self.slot = slot
         self.next_row = 0
-        self.unfilled = self.left = len(samples)  # rows that are not filled, not finished
+        self.unfilled = len(samples)  # rows
+        # Rows that are not finished; of a batch without any, the batch.
+        self.left = max(len(samples), 1)
         self.error: BaseException | None = None
         self.made: Any = None
 
@@ -57,6 +59,7 @@ class _Open:
     def failed(cls, error: BaseException) -> _Open:
         """A batch that could not be begun: its error comes in its place."""
         batch = cls(np.empty(0, np.int64), None)
+        batch.left = 0
         batch.error = error
         return batch
 
@@ -260,11 +263,10 @@ class Engine:
             batch.unfilled -= rows.stop - rows.start
             is_last = not batch.unfilled and batch.error is None
         if is_last and self._complete is not None:
-            activity.enter("collate", int(batch.samples[0]))
             try:
                 count = len(batch.samples)
                 batch.made = self._complete(
-                    {name: field[:count] for name, field in batch.slot.fields.items()}
+                    {name: field[:count] for name, field in batch.slot.fields.items()}, activity
                 )
             except BaseException as raised:  # noqa: BLE001 - the consumer raises it
                 error = _noted(raised, activity)
@@ -354,7 +356,7 @@ class Engine:
 
     def _finish(self, batch: _Open, rows: slice, error: BaseException | None) -> None:
         with self._lock:
-            batch.left -= rows.stop - rows.start
+            batch.left -= max(rows.stop - rows.start, 1)
             if error is not None:
                 # What is left of a failed batch need not be filled.
                 batch.left -= len(batch.samples) - batch.next_row
@@ -389,10 +391,13 @@ def _noted(error: BaseException, activity: Activity) -> BaseException:
     if isinstance(error, StokerError) or not isinstance(error, Exception):
         raised: BaseException = error
     else:
+        way = "mend or leave out that sample"
+        if isinstance(error, OSError) and error.filename is not None:
+            way = f"see whether {error.filename} is still there, and can be read"
         raised = LoaderError(
             f"{activity.describe()} failed: {type(error).__name__}: {error}",
             looked_at="the exception above, raised in a loading thread",
-            run_next="mend or leave out that sample",
+            run_next=way,
         )
         raised.__cause__ = error
     raised.add_note(activity.describe())

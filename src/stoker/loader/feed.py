@@ -14,13 +14,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stoker.errors import InputError
-from stoker.loader.activity import IDLE, Activity, standstill
+from stoker.errors import InputError, LoaderError
+from stoker.loader.activity import IDLE, Activity, stack_of, standstill
 from stoker.loader.device import Lane, lane_to
 from stoker.loader.endings import LoadingThread, check_process, when_gone
 from stoker.loader.tally import Tally
 from stoker.loader.whole import is_whole
 from stoker.spans import SystemClock
+
+# How long a new loop waits for the batch that was being made as the last one was left.
+_PATIENCE_S = 120.0
 
 
 def feed(iterable: Iterable[Any], device: Any = None, *, depth: int = 2) -> Feed:
@@ -32,7 +35,8 @@ def feed(iterable: Iterable[Any], device: Any = None, *, depth: int = 2) -> Feed
     `device`: None or "cpu" (the batches stay where they are), a CUDA device of torch (pinned
     staging, a stream of its own), or a `stoker.EmulatedAccelerator`. At most `depth` batches are
     on the device ahead of the loop, and one more is being made on the host. Each `iter()` begins
-    the iterable anew. What the iterable raises is raised in the loop, where its batch would be.
+    the iterable anew, once nobody is taking from it any more for a loop that was left. What the
+    iterable raises is raised in the loop, where its batch would be.
 
     Raises InputError for a device that is not there, and a depth that is no whole number from 1 on.
     """
@@ -52,10 +56,28 @@ class Feed:
         self._iterable = iterable
         self._lane = lane
         self._depth = depth
+        self._begun: list[_Taking] = []
 
     def __iter__(self) -> FeedIterator:
+        """A pass. Raises InputError where another one takes from an iterator that is its own, and
+        LoaderError where a loop was left and the batch that was being made is never there.
+        """
+        self._begun = [one for one in self._begun if one.is_alive or one.is_running]
+        for one in self._begun:
+            one.wait_if_left(_PATIENCE_S)
         # Here, not in the thread: what the iterable does first happens where it always did.
-        return FeedIterator(iter(self._iterable), self._lane, self._depth)
+        batches = iter(self._iterable)
+        if batches is self._iterable and any(one.is_running for one in self._begun):
+            raise InputError(
+                f"two loops at once over this feed of a {type(batches).__name__}, which can be "
+                "gone through once: each would miss the batches that the other takes",
+                looked_at="a loop that was begun, and has neither come to its end nor been left",
+                run_next="let the first loop end, or close() its iterator; a list or a loader, "
+                "which each loop begins anew, can be fed twice at once",
+            )
+        made = FeedIterator(batches, self._lane, self._depth)
+        self._begun.append(made.taking)
+        return made
 
     def __repr__(self) -> str:
         return f"stoker.feed({type(self._iterable).__name__}, depth={self._depth})"
@@ -83,6 +105,7 @@ class FeedIterator:
         self._lane = lane
         self._channel = _Channel(depth, activity or Activity(), watchdog_s)
         self._thread = LoadingThread(_produce, "stoker-feed", batches, lane, self._channel)
+        self.taking = _Taking(self._thread, self._channel)
         when_gone(self, self._channel.close)
         self._thread.start()
 
@@ -106,6 +129,38 @@ class FeedIterator:
         return self._channel.tally
 
 
+class _Taking:
+    """The thread of a pass, which takes from the iterable also when its iterator is forgotten."""
+
+    def __init__(self, thread: LoadingThread, channel: _Channel) -> None:
+        self._thread = thread
+        self._channel = channel
+
+    @property
+    def is_alive(self) -> bool:
+        """True while it may ask for a batch; never in a forked child."""
+        return os.getpid() == self._channel.process and self._thread.is_alive()
+
+    @property
+    def is_running(self) -> bool:
+        """True while the loop has batches to come; never in a forked child."""
+        return os.getpid() == self._channel.process and not self._channel.is_over
+
+    def wait_if_left(self, patience_s: float) -> None:
+        """Wait for the batch that it is at, where nobody wants any more. LoaderError: in vain."""
+        if not self._channel.is_closed or self._thread is threading.current_thread():
+            return
+        self._thread.join(patience_s)
+        if self.is_alive:
+            stack = stack_of(self._thread.ident)
+            raise LoaderError(
+                f"the batch that was being made as the last loop was left is not there after "
+                f"{patience_s:g} s, and no other loop can begin before",
+                looked_at=f"the thread that takes from the iterable, which hangs in\n{stack}",
+                run_next="look at that line; or give each loop an iterable and a feed of its own",
+            )
+
+
 class _Channel:
     """Between one producer and one consumer: at most `depth` batches, then the end."""
 
@@ -123,6 +178,16 @@ class _Channel:
         self._is_ended = False
         self._error: BaseException | None = None
         self.tally = Tally()
+
+    @property
+    def is_closed(self) -> bool:
+        """True when the consumer wants no more."""
+        return self._is_closed
+
+    @property
+    def is_over(self) -> bool:
+        """True when the consumer wants no more, or has all that there is."""
+        return self._is_closed or (self._is_ended and not self._items)
 
     def wait_for_room(self) -> bool:
         """Producer: wait until one more batch may be sent; False when nobody wants it."""

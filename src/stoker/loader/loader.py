@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +22,7 @@ from stoker.loader.access import Reading
 from stoker.loader.activity import Activity
 from stoker.loader.augmenting import Augment, augmented
 from stoker.loader.batch import presenter
+from stoker.loader.checks import check
 from stoker.loader.contents import Wanted, contents_of
 from stoker.loader.crops import Crop, Size
 from stoker.loader.device import CudaLane, bytes_beside, lane_to, pinned_bytes
@@ -34,10 +37,10 @@ from stoker.loader.pinned import PinnedMemory
 from stoker.loader.place import Place, place_of
 from stoker.loader.plans import Known, Plan, of_sampler
 from stoker.loader.sending import Sending
-from stoker.loader.settings import check, check_gives, crop_of
+from stoker.loader.settings import check_gives, crop_of, fields_of
 from stoker.loader.slots import Field
 from stoker.loader.stats import LoaderStats, Measured
-from stoker.loader.whole import is_whole
+from stoker.loader.whole import is_positive, is_whole
 from stoker.pack import Pack
 
 STATE = "stoker.loader/1"
@@ -84,7 +87,7 @@ class Loader:
         on it, before `augment`; 2 GiB.
     threads: a fixed number; otherwise from what is waited for. decoder: "simplejpeg", or "pillow"
     for the very pixels of Pillow. reading: "mmap" or "preadv"; otherwise by what is cached.
-    watchdog_s: how long a standstill is borne before it is an error.
+    watchdog_s: how long a standstill is borne before it is an error; math.inf: for ever.
 
     Raises InputError for settings that cannot be, PackError and its kinds for a pack that cannot
     be read. In the loop, LoaderError names the stage and sample that failed or hang.
@@ -127,22 +130,27 @@ class Loader:
         check(array in ("torch", "numpy"), "array", array, "torch or numpy")
         check(decoder in DECODERS, "decoder", decoder, " or ".join(DECODERS))
         check(reading in (None, "mmap", "preadv"), "reading", reading, "None, mmap or preadv")
-        check(watchdog_s > 0, "watchdog_s", watchdog_s, "more than 0 seconds")
+        check(is_positive(watchdog_s), "watchdog_s", watchdog_s, "more than 0 seconds")
+        is_size = is_positive(memory_bytes) and memory_bytes < math.inf
+        check(is_size, "memory_bytes", memory_bytes, "a number of bytes, more than 0")
         is_handed_on = augment is not None or device is not None
         check(not (reuse and is_handed_on), "reuse", reuse, "False with augment or device")
         self._mode: Mode = _mode_of(shuffle)
         is_sampler = sampler is None or hasattr(sampler, "__iter__")
         check(is_sampler, "sampler", sampler, "any iterable of indices")
         check(sampler is None or not shuffle, "shuffle", shuffle, "False beside a sampler")
-        self._contents = contents_of(source, Wanted(fields, crop_of(crop), decoder, reading))
+        wanted = Wanted(fields_of(fields), crop_of(crop), decoder, reading)
+        self._contents = contents_of(source, wanted)
         self._source = str(getattr(source, "path", source))
-        self._share = Share(int(batch_size), int(rank), int(world_size), drop_last)
+        # Of Python from here on: those of NumPy may be of 8 bits, and products of them no more.
+        batch_size = int(batch_size)
+        self._share = Share(batch_size, int(rank), int(world_size), drop_last)
         whole = self._share if sampler is None else Share(1)  # what a sampler gives is seen later
         check_gives(len(self._contents.usable), whole)
         self._seed = int(seed)
         self._augment = augment
-        self._workers = workers
-        self._watchdog_s = watchdog_s
+        self._workers = int(workers)
+        self._watchdog_s = min(float(watchdog_s), threading.TIMEOUT_MAX)
         self._augmenters = self._new_augmenters()
         self._sampler = sampler
         self._device = device
@@ -154,18 +162,18 @@ class Loader:
         self._layout = (*(c.field for c in self._contents.columns), Field.of("index", (), np.int64))
         block_bytes = slots.slot_bytes(self._layout, batch_size)
         self._allocate: slots.Allocate = slots.host_memory
-        if isinstance(self._lane, CudaLane) and not workers:  # which have memory of their own
+        if isinstance(self._lane, CudaLane) and not self._workers:  # which have memory of their own
             self._allocate = PinnedMemory(self._lane)
             block_bytes = pinned_bytes(block_bytes)
         one = {"on the host": block_bytes}
-        parts = [field.sample_bytes * int(batch_size) for field in self._layout]
+        parts = [field.sample_bytes * batch_size for field in self._layout]
         beside = bytes_beside(self._lane, parts, _DEVICE_DEPTH)
-        self._depth = slots.depth_within(memory_bytes, one, beside, wanted=_MOST_DEPTH)
+        self._depth = slots.depth_within(int(memory_bytes), one, beside, wanted=_MOST_DEPTH)
         self._place = Place()
         self._measured: Measured | None = None
         # Kept over epochs: what was learnt, and memory that the kernel need not clear again.
-        self._threads = threads
-        self._pace = pace_of(self._contents, threads, self._depth)
+        self._threads = None if threads is None else int(threads)
+        self._pace = pace_of(self._contents, self._threads, self._depth)
         self._paced_for = self._contents.reading
         self._slots: Room | None = None
 
@@ -337,8 +345,12 @@ class _Epoch:
         self._epoch = epoch
         self._start = start
         self._given = 0
+        self._is_open = True  # neither closed nor failed: its end is that of the epoch
         self._plan = loader._plan(epoch, start)
         loader._look_again()
+        augmenters = loader._augmenters
+        # Before there are threads: who is forked beside them may find a lock held for ever.
+        desk = None if augmenters is None else augmenters.desk()
         engine = Engine(
             self._plan,
             filler(loader._contents, loader._seed, epoch),
@@ -356,8 +368,8 @@ class _Epoch:
         fed, activity = None, Activity()
         if loader._augment is not None or loader._device is not None:
             ahead, change = self._batches, None
-            if loader._augmenters is not None:
-                ahead, self._give_back = loader._augmenters.changed(ahead, epoch, self)
+            if augmenters is not None:
+                ahead, self._give_back = augmenters.changed(desk, ahead, epoch, self)
             elif loader._augment is not None:
                 change = augmented(loader._augment, seed=loader._seed, epoch=epoch)
             self._batches = FeedIterator(
@@ -379,8 +391,9 @@ class _Epoch:
         try:
             batch = next(self._batches)
         except Exception as ended:
+            is_end = self._is_open and isinstance(ended, StopIteration)
             self.close()
-            if isinstance(ended, StopIteration):
+            if is_end:
                 loader._place.ended(self._mark, self._epoch)
             raise
         self._given += loader._own_share.global_batch
@@ -404,9 +417,11 @@ class _Epoch:
 
     def close(self) -> None:
         """End the threads. Leaving the loop does so too."""
+        self._is_open = False
         self._engine.close()
         self._end_feed()
-        self._loader._slots = self._engine.hand_back()
+        # A second call hands nothing back, and the memory of another pass may be kept by then.
+        self._loader._slots = self._engine.hand_back() or self._loader._slots
 
     def _end_feed(self) -> None:
         if isinstance(self._batches, FeedIterator):
@@ -417,6 +432,8 @@ class _Epoch:
 
 
 def _mode_of(shuffle: Any) -> Mode:
-    mode: Mode = {True: "global", False: "sequential"}.get(shuffle, shuffle)
-    check(mode in order.MODES, "shuffle", shuffle, f"True, False, {', '.join(order.MODES)}")
+    names: dict[Any, Mode] = {True: "global", False: "sequential"}
+    name: Any = names.get(shuffle, shuffle) if isinstance(shuffle, Hashable) else None
+    check(name in order.MODES, "shuffle", shuffle, f"True, False, {', '.join(order.MODES)}")
+    mode: Mode = name
     return mode

@@ -6,14 +6,14 @@ import numpy as np
 
 from stoker.loader.slots import Fields
 
-ITEM = "item"
+ITEM, KEY = "item", "key"
 
 
 class ObjectSlot:
-    """One batch of objects, under the name "item"."""
+    """One batch of objects, under the name "item", and what each was asked for by, under "key"."""
 
     def __init__(self, rows: int) -> None:
-        self.fields: Fields = {ITEM: np.empty(rows, object)}
+        self.fields: Fields = {name: np.empty(rows, object) for name in (ITEM, KEY)}
 
 
 class ObjectSlots:

@@ -44,14 +44,19 @@ class Known(Iterator[Indices]):
 class _AsAsked(Iterator[Indices]):
     """Batches of a sampler that may never end: its entries are taken when a batch is begun.
 
-    The first one raises InputError where the sampler ends before `start`.
+    The first one raises InputError where the sampler ends before `start`, and where it is an
+    iterator (`is_once`) that has come to its end: another epoch of it would be empty without a
+    word.
     """
 
-    def __init__(self, entries: Iterator[int], share: Share, start: int) -> None:
+    def __init__(
+        self, entries: Iterator[int], share: Share, start: int, *, is_once: bool = False
+    ) -> None:
         self.total: int | None = None  # a batch that is not full is the last one
         self._entries = entries
         self._share = share
         self._start = start
+        self._is_once = is_once
         self._given: int | None = None  # samples; None before the first batch
 
     def __next__(self) -> Indices:
@@ -60,6 +65,13 @@ class _AsAsked(Iterator[Indices]):
             self._given = 0
         size = self._share.batch_size
         batch = np.fromiter(itertools.islice(self._entries, size), np.int64)
+        if self._is_once and not len(batch) and not self._given and not self._start:
+            raise InputError(
+                "the sampler is an iterator that gives no entry, or none any more",
+                looked_at="the sampler, asked for the first entry of an epoch",
+                run_next="give something that each epoch can begin anew: a list, a torch Sampler, "
+                "or a class with __iter__",
+            )
         if not order.batch_count(len(batch), self._share):
             if not self._start and not self._given and len(batch):
                 check_gives(len(batch), self._share)
@@ -78,11 +90,15 @@ def of_sampler(sampler: Iterable[Any], usable: Indices, share: Share, start: int
     """The batches of a sampler, which gives this rank's samples; the first `start` are left out.
 
     So many entries as it has by its length are taken here and now: its random numbers may be the
-    caller's. Raises InputError for an entry that is no sample, where there is no batch at all, and
-    where the sampler ends before `start`; of entries that are taken later, as they are taken.
+    caller's. One without a length may take its time for each: only `iter` is called here, as that
+    is where many draw, and no entry asked for. Raises InputError for an entry that is no sample,
+    where there is no batch at all, and where the sampler ends before `start`; of entries that are
+    taken later, as they are taken.
     """
     entries = _samples(sampler, usable)
-    length = len(sampler) if isinstance(sampler, Sized) else 0
+    if not isinstance(sampler, Sized):
+        return _AsAsked(entries, share, start, is_once=isinstance(sampler, Iterator))
+    length = len(sampler)
     first = np.fromiter(itertools.islice(entries, length + 1), np.int64)
     if len(first) > length:
         return _AsAsked(itertools.chain(first.tolist(), entries), share, start)
@@ -105,7 +121,7 @@ def _check_reaches(there: int, start: int) -> None:
 
 
 def _samples(sampler: Iterable[Any], usable: Indices) -> Iterator[int]:
-    """The samples that the entries name. InputError for one that names none."""
+    """The samples that the entries name, begun now. InputError for one that names none."""
     numbers = _numbers_of(sampler)
     if numbers is not None and not np.array_equal(numbers, usable):
         raise InputError(
@@ -113,11 +129,16 @@ def _samples(sampler: Iterable[Any], usable: Indices) -> Iterator[int]:
             looked_at=f"{len(numbers):,} samples there, {len(usable):,} here",
             run_next="make the sampler over stoker.loader.faces.PackDataset of the Loader's pack",
         )
+    return _checked(iter(sampler), usable, numbers)
+
+
+def _checked(entries: Iterator[Any], usable: Indices, numbers: Indices | None) -> Iterator[int]:
+    """The samples of the entries, which `numbers` says where they count in a data set's own."""
     last = int(usable[-1]) if numbers is None else len(numbers) - 1
     is_usable = np.zeros(int(usable[-1]) + 1, np.uint8)
     is_usable[usable] = 1
     good = is_usable.tobytes()  # asked for every sample: bytes are ten times as fast
-    for place, entry in enumerate(sampler):
+    for place, entry in enumerate(entries):
         try:
             number = operator.index(entry)
         except TypeError:

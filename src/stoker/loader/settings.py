@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from stoker.errors import InputError
 from stoker.loader import order
+from stoker.loader.checks import check
 from stoker.loader.crops import Crop, RandomCrop
 from stoker.loader.order import Share
 from stoker.loader.whole import is_whole
 
 
-def check(
-    is_allowed: bool, name: str, value: object, allowed: str, *, owner: str = "stoker.Loader"
-) -> None:
-    """Raises InputError for a setting of the Loader, or another `owner`, that is not allowed."""
-    if not is_allowed:
-        raise InputError(
-            f"{owner} cannot have {name}={value!r}",
-            looked_at=f"allowed: {allowed}",
-            run_next=f"help({owner})",
-        )
-
-
 def crop_of(crop: Any) -> Crop | None:
     """The crop that is meant. Raises InputError for what is none, or has no pixels."""
-    chosen: Crop | None = RandomCrop(crop) if type(crop) in (int, tuple) else crop
-    check(chosen is None or hasattr(chosen, "boxes"), "crop", crop, "a size, a crop of augment")
-    if chosen is not None:
-        size: Any = chosen.size
-        both = size if isinstance(size, tuple) else (size, size)
-        is_size = len(both) == 2 and all(is_whole(side, 1) for side in both)
-        check(is_size, "crop", crop, "a size of 1 or more pixels, or (height, width)")
+    if isinstance(crop, tuple) or is_whole(crop):
+        return RandomCrop(crop)  # which looks at the size
+    check(crop is None or hasattr(crop, "boxes"), "crop", crop, "a size, a crop of augment")
+    chosen: Crop | None = crop
     return chosen
+
+
+def fields_of(fields: Any) -> tuple[str, ...] | None:
+    """The names that are meant, each once. Raises InputError for what are none."""
+    if fields is None:
+        return None
+    # A name alone would be taken for one a letter.
+    is_several = isinstance(fields, Iterable) and not isinstance(fields, str)
+    names = tuple(fields) if is_several else ()
+    is_names = is_several and all(isinstance(name, str) for name in names)
+    check(is_names, "fields", fields, 'None, or names as in ("image", "label")')
+    return tuple(dict.fromkeys(names))
 
 
 def check_gives(count: int, share: Share) -> None:

@@ -270,9 +270,17 @@ class Pack:
             self._maps[name] = found
         return found
 
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {file.name: file.size for file in _files(self.shards)}
+
     @contextmanager
     def _room_for(self, name: str) -> Iterator[None]:
-        """Let one more file be kept open; says what to do where none may be."""
+        """Let one more file be kept open; says what to do where none may be.
+
+        It may have gone or been cut short since the pack was opened: CorruptShardError.
+        """
+        _check_size(self.path, self.manifest, name, self._sizes[name], _size_of(self.path / name))
         descriptors.may_hold(len(self._maps) + 1)
         try:
             yield
@@ -318,15 +326,26 @@ def _check_sizes(folder: Path, found: Manifest) -> None:
     with os.scandir(folder) as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
     for file in _files(found.shards):
-        size = sizes.get(file.name)
-        if size == file.size:
-            continue
-        what = "is missing" if size is None else f"has {size:,} bytes"
-        raise CorruptShardError(
-            f"{folder / file.name} {what}; {file.size:,} bytes were written",
-            looked_at=f"{len(found.shards)} shards of {folder}",
-            run_next=f"stoker verify {folder} lists all damage; {way_to_repair(folder, found)}",
-        )
+        _check_size(folder, found, file.name, file.size, sizes.get(file.name))
+
+
+def _check_size(folder: Path, found: Manifest, name: str, written: int, size: int | None) -> None:
+    """Raises CorruptShardError for a file that is gone (None) or has not the size it should."""
+    if size == written:
+        return
+    what = "is missing" if size is None else f"has {size:,} bytes"
+    raise CorruptShardError(
+        f"{folder / name} {what}; {written:,} bytes were written",
+        looked_at=f"{len(found.shards)} shards of {folder}",
+        run_next=f"stoker verify {folder} lists all damage; {way_to_repair(folder, found)}",
+    )
+
+
+def _size_of(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _files(shards: Iterable[Shard]) -> Iterable[manifest.FileEntry]:

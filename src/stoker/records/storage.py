@@ -45,7 +45,8 @@ class RatePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     A reader is anything that asks for the next thing when it has got the last one: a thread of
     leg Q or a DataLoader worker (then a request is a sample). `series` is the rate over
     consecutive stretches of the same number of requests; `cpu_share` the share of the readers'
-    time on a core or waiting for one.
+    time on a core or waiting for one. `queued`: readers that waited for a core at a time, on
+    average; `foreign_cores`: cores that other processes kept busy meanwhile. None: not seen.
     """
 
     readers: int
@@ -53,6 +54,8 @@ class RatePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     bytes_per_request: float | None = None
     series: tuple[float, ...] = ()
     cpu_share: float | None = None
+    queued: float | None = None
+    foreign_cores: float | None = None
 
     @property
     def bytes_per_s(self) -> float | None:

@@ -49,7 +49,8 @@ _MEANING = {
     "reads or a higher limit help, more workers don't.",
     StoreKind.FAST: "The store gives more than this machine's processors take: look for the "
     "limit elsewhere.",
-    StoreKind.UNKNOWN: "What limits the rate could not be told: measure longer, or on more files.",
+    StoreKind.UNKNOWN: "What limits the rate could not be told: measure longer, on more files, or "
+    "with nothing beside it.",
 }
 _COLORS = {StoreKind.FAST: "green", StoreKind.UNKNOWN: "yellow"}
 

@@ -20,7 +20,7 @@ _SEED = 7
 _Z95 = 1.96
 # What a model leaves out (jitter, caches, clocks that follow the load) moved gains by up to this
 # share when changes were made by hand (benchmarks/promises.py: 2 to 4 % in each of them).
-_MODEL_SHARE = 0.05
+MODEL_SHARE = 0.05
 
 Draws = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def doubted(gain: Spread, *, missed: float = 0.0) -> Spread:
     The more a change takes away, the more rests on the equations instead of on the measurement.
     `missed`: by how much the model differs from what was measured before the change, as a share.
     """
-    doubt = gain.median * _MODEL_SHARE * min(1.0, 2 * abs(1 - 1 / gain.median))
+    doubt = gain.median * MODEL_SHARE * min(1.0, 2 * abs(1 - 1 / gain.median))
     more = gain.median * missed
     return Spread(
         gain.median,

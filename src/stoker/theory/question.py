@@ -15,10 +15,12 @@ from stoker.records.diagnosis import Diagnosis, VerdictCode
 from stoker.records.profile import Profile
 from stoker.records.scenario import Resource, Scenario
 from stoker.records.zoo import Kind, Link, Sourced, Storage
+from stoker.stats import Spread
 from stoker.theory import measured, whatif
 from stoker.theory.assume import CACHE_OF_MEMORY, Assumed, Basis, assumed
 from stoker.theory.cache import cached_share
 from stoker.theory.calibrate import at_workers, scenario_from
+from stoker.theory.draws import MODEL_SHARE
 from stoker.theory.pipeline import forecast
 from stoker.theory.setting import Setting, finished_bytes, pixels_of
 from stoker.units import Dimension, text
@@ -83,10 +85,6 @@ _SOURCES = (
 )
 
 
-# A forecast of what was measured that is off by more than this share tells that the legs disagree.
-_MISSED = 0.1
-
-
 def doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
     """Why forecasts from a diagnosis deserve less trust; empty where nothing is wrong with it.
 
@@ -95,17 +93,39 @@ def doubts(diagnosis: Diagnosis) -> tuple[str, ...]:
     found = []
     if diagnosis.verdict.code is VerdictCode.INCONCLUSIVE:
         found.append(f"the diagnosis was inconclusive: {diagnosis.verdict.sentence}")
-    real, again = diagnosis.profile.real, forecast(scenario_from(diagnosis.profile)).step_s
-    if real is None or again.overlaps(real):
-        return tuple(found)
-    if abs(again.median / real.median - 1) > _MISSED:
-        shown, low, high = (text(v, Dimension.TIME) for v in (real.median, real.low, real.high))
-        found.append(
-            f"the forecast of the run as it was, {text(again.median, Dimension.TIME)} a step, "
-            f"misses what leg R measured: {shown} ({low} to {high}); measure longer: "
-            "stoker doctor --budget 90"
-        )
+    real = diagnosis.profile.real
+    if real is not None:
+        found += _missed(forecast(scenario_from(diagnosis.profile)).step_s, real)
     return tuple(found)
+
+
+def _missed(again: Spread, real: Spread) -> list[str]:
+    """What to say where the forecast of the run as it was is not what was measured.
+
+    It may be off by its own interval, by that of what was measured, and by what the equations
+    leave out; one that is off by more shows that the intervals of all other forecasts are too
+    narrow as well.
+    """
+    is_longer = again.median > real.median
+    own, other = (again, real) if is_longer else (real, again)
+    halves = own.median - own.low, other.high - other.median, MODEL_SHARE * real.median
+    explained, apart = math.hypot(*halves), own.median - other.median
+    if not apart > explained:
+        return []
+    shown, low, high = (text(v, Dimension.TIME) for v in (real.median, real.low, real.high))
+    why = (
+        "its parts add up to more than the step, as where the pace of the machine changed between "
+        "the legs"
+        if is_longer
+        else "the rest is in none of its parts, as where batches come irregularly"
+    )
+    return [
+        f"the forecast of the run as it was, {text(again.median, Dimension.TIME)} a step, "
+        f"misses what leg R measured: {shown} ({low} to {high}). That is {apart / real.median:.0%} "
+        f"of it, and their intervals and what the equations leave out explain "
+        f"{explained / real.median:.0%}: {why}. Measure longer, with nothing beside it: stoker "
+        "doctor --budget 90"
+    ]
 
 
 def axis_named(name: str) -> Axis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from stoker.errors import InputError
 from stoker.loader import boxes, draws
 from stoker.loader.augment import colour, geometry, mixing
 from stoker.loader.augment.recipe import Working
-from stoker.loader.augment.resample import by_matrices
+from stoker.loader.augment.resample import by_matrices, resampled
 from stoker.loader.augment.room import Room
 from tests.unit.loader.references.make import BOXES, FACTORS, MEAN, STD, TARGET
 
@@ -217,6 +218,113 @@ def test_mixed_pictures_have_the_shares_of_their_labels(step: augment.Step) -> N
 def test_a_recipe_shows_its_steps() -> None:
     recipe = augment.Recipe(augment.RandomCrop(8), augment.HorizontalFlip())
     assert repr(recipe) == "Recipe(RandomCrop(size=8), HorizontalFlip(p=0.5))"
+
+
+GIVEN: list[tuple[Any, str]] = [
+    (lambda: augment.RandomCrop(0), "RandomCrop cannot have size=0"),
+    (lambda: augment.CenterCrop((8, -1)), "CenterCrop cannot have size"),
+    (lambda: augment.RandomCrop((8, 8, 8)), "RandomCrop cannot have size"),  # type: ignore[arg-type]
+    (lambda: augment.RandomResizedCrop(8.5), "RandomResizedCrop cannot have size"),  # type: ignore[arg-type]
+    (lambda: augment.RandomResizedCrop(8, (1.0, 0.1)), "cannot have scale"),
+    (lambda: augment.RandomResizedCrop(8, (-0.1, 1.0)), "cannot have scale"),
+    (lambda: augment.RandomResizedCrop(8, ratio=(0.0, 1.0)), "cannot have ratio"),
+    (lambda: augment.CenterResizedCrop(8, 1.5), "CenterResizedCrop cannot have share"),
+    (lambda: augment.HorizontalFlip(-0.5), "HorizontalFlip cannot have p"),
+    (lambda: augment.RandomGrayscale(1.5), "RandomGrayscale cannot have p"),
+    (lambda: augment.ColorJitter(-0.4), "ColorJitter cannot have brightness"),
+    (lambda: augment.ColorJitter((0.5, 1.5)), "ColorJitter cannot have brightness"),  # type: ignore[arg-type]
+    (lambda: augment.ColorJitter(0, 0, float("inf")), "cannot have saturation"),
+    (lambda: augment.ColorJitter(hue=0.6), "ColorJitter cannot have hue"),
+    (lambda: augment.RandomErasing(ratio=(3.0, 0.3)), "RandomErasing cannot have ratio"),
+    (lambda: augment.RandomErasing(value="random"), "cannot have value"),  # type: ignore[arg-type]
+    (lambda: augment.Normalize((0.5,), (0.0,)), "Normalize cannot have std"),
+    (lambda: augment.Normalize((0.5, 0.5), (0.2,)), "as many numbers as mean: 2"),
+    (lambda: augment.Normalize(dtype=torch.int32), "Normalize cannot have dtype"),
+    (lambda: augment.MixUp(0), "MixUp cannot have classes"),
+    (lambda: augment.CutMix(10, 0.0), "CutMix cannot have alpha"),
+    (lambda: augment.MixUp(10, 3.0), "MixUp cannot have alpha"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(GIVEN)))
+def test_a_step_with_parameters_that_cannot_be_is_refused_when_it_is_made(number: int) -> None:
+    make, told = GIVEN[number]
+    with pytest.raises(InputError, match=told):
+        make()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [augment.ColorJitter(0.4), augment.RandomGrayscale(0.0), augment.Normalize()],
+    ids=["jitter", "grey", "normalise"],
+)
+def test_floats_are_refused_where_bytes_are_counted_on(step: Any) -> None:
+    batch = many(2)
+    batch["image"] = batch["image"].float() / 255
+    with pytest.raises(InputError, match="needs pictures of bytes, 0 to 255, and was given"):
+        augment.Recipe(step)(batch)
+
+
+def test_pictures_with_other_channels_are_refused_by_steps_that_know_only_three() -> None:
+    batch = {"image": torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "index": torch.arange(2)}
+    for step in augment.ColorJitter(0.4), augment.RandomGrayscale(1.0), augment.Normalize():
+        with pytest.raises(InputError, match="is for 3 channels, and the pictures have 1"):
+            augment.Recipe(step)(batch)
+    made = augment.Recipe(augment.Normalize((0.5,), (0.5,)))(batch)
+    assert made["image"].unique().tolist() == [-1.0]
+
+
+def test_floats_are_resized_alike_on_the_host_and_on_a_device() -> None:
+    image = many(2)["image"].float() / 255
+    cut = same_box(BOXES[0])
+    out = torch.empty(2, 3, TARGET, TARGET)
+    found = by_matrices(image, cut, (TARGET, TARGET))
+    assert found.dtype is torch.float32
+    assert torch.allclose(resampled(image, cut, out), found, atol=4e-3)
+    whole = {"image": many(2)["image"].int(), "index": torch.arange(2)}
+    with pytest.raises(InputError, match=r"of torch\.int32 cannot be resized"):
+        augment.Recipe(augment.RandomResizedCrop(8))(whole)
+
+
+@pytest.mark.parametrize("count", [(2, 48, 48), (1, 64, 64)], ids=["smaller", "fewer"])
+def test_a_mask_that_does_not_lie_over_its_picture_is_refused(count: tuple[int, ...]) -> None:
+    batch = {**many(2), "mask": torch.zeros(*count, dtype=torch.uint8), "label": torch.arange(2)}
+    for step in augment.RandomCrop(40), augment.RandomResizedCrop(40), augment.CutMix(10):
+        with pytest.raises(InputError, match="the mask 'mask' has the shape"):
+            augment.Recipe(step)(batch)
+    assert "mask" in augment.Recipe(augment.RandomCrop(40), masks=())(batch)
+
+
+def test_boxes_that_are_pasted_are_pasted_into_masks_too() -> None:
+    flat = torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1).expand(6, 3, 64, 64).contiguous()
+    batch = {"image": flat, "mask": flat[:, 0], "index": torch.arange(6), "label": torch.arange(6)}
+    made = augment.Recipe(augment.CutMix(10))(batch)
+    assert torch.equal(made["mask"], made["image"][:, 0])
+    assert any(len(mask.unique()) == 2 for mask in made["mask"])
+    with pytest.raises(InputError, match="masks can't be blended"):
+        augment.Recipe(augment.MixUp(10))(batch)
+
+
+def test_a_batch_of_no_pictures_stays_one() -> None:
+    steps = augment.RandomCrop(64), *RECIPE.steps, augment.CutMix(10)
+    for image in many(0)["image"], torch.zeros(0, 3, 64, 64, dtype=torch.uint8):
+        batch = {"image": image, "index": torch.arange(0), "label": torch.arange(0)}
+        made = augment.Recipe(*steps)(batch)
+        assert made["image"].shape == (0, 3, 48, 48) and made["label"].shape == (0, 10)
+        mixed = augment.Recipe(augment.Normalize(), augment.MixUp(10))(batch)
+        assert mixed["image"].shape == image.shape
+
+
+def test_a_recipe_that_was_used_can_be_pickled() -> None:
+    batch = many(4)
+    made = RECIPE(batch)["image"]
+    again = pickle.loads(pickle.dumps(RECIPE))
+    assert torch.equal(again(batch)["image"], made) and repr(again) == repr(RECIPE)
+
+
+def test_an_index_that_is_not_one_a_picture_is_refused() -> None:
+    with pytest.raises(InputError, match=r"there are 4 pictures, and the index has the shape \(2,"):
+        RECIPE({"image": many(4)["image"], "index": torch.arange(2)})
 
 
 def test_a_batch_without_pictures_or_indices_is_refused() -> None:

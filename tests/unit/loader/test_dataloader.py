@@ -91,6 +91,49 @@ def test_an_exception_keeps_its_type_and_names_the_sample() -> None:
     assert "stage 'dataset', sample 7" in raised.value.__notes__
 
 
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [(np.int64(7), "sample 7"), ("b", "(key 'b')"), (torch.tensor(7), "(key tensor(7))")],
+    ids=str,
+)
+@pytest.mark.parametrize("where", ["dataset", "collate"])
+def test_a_failure_names_the_samplers_key_and_not_its_place(
+    where: str, key: Any, named: str
+) -> None:
+    class Failing:
+        def __getitem__(self, asked: Any) -> int:
+            if where == "dataset" and asked == key:
+                raise KeyError("seven")
+            return 1
+
+    def collate(items: list[int]) -> list[int]:
+        if where == "collate" and len(items) == 1:
+            raise KeyError("one")
+        return items
+
+    batches = [[3, 4], [5, 6], [key]]
+    loader = stoker.DataLoader(
+        Failing(), batch_sampler=batches, collate_fn=collate, num_workers=2, mode="threads"
+    )
+    running = iter(loader)
+    assert [next(running) for _ in range(2)] == [[1, 1], [1, 1]]
+    with pytest.raises(KeyError) as raised:
+        next(running)
+    (note,) = raised.value.__notes__
+    assert note.startswith(f"stage '{where}'") and note.endswith(named)
+
+
+@pytest.mark.parametrize("mode", ["threads", "auto"])
+def test_a_batch_of_no_samples_is_what_the_collate_function_makes_of_it(mode: Any) -> None:
+    batches = [[], [1], [], (number for number in (2, 3)), []]
+    loader = stoker.DataLoader(
+        Squares(), batch_sampler=batches, collate_fn=len, num_workers=2, mode=mode
+    )
+    if mode == "auto":
+        loader._verdict = Decided("threads")
+    assert list(loader) == [0, 1, 0, 2, 0]
+
+
 def test_a_failing_collate_is_raised_in_its_place() -> None:
     def collate(items: list[Any]) -> Any:
         if items[0][1] == 25:
@@ -332,7 +375,8 @@ FREE = "whole batches go to whichever worker is free"
         (
             MakersAsStream,
             {"num_workers": 1, "mode": "threads"},
-            "processes: a stream divides itself among them; torch's own",
+            "processes: a stream divides itself among them by get_worker_info(), or each gives all "
+            "of it; torch's own",
         ),
     ],
     ids=str,

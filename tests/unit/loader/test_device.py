@@ -123,6 +123,51 @@ def test_copies_are_staged_launched_on_their_own_stream_and_waited_for_on_the_de
     assert batch["image"].is_cuda and batch["name"] == "text"
 
 
+class Packed(tuple):  # type: ignore[type-arg]
+    """As torch's PackedSequence: its lengths have to stay on the host."""
+
+    def pin_memory(self) -> Packed:
+        return Packed((self[0].pin_memory(), self[1]))
+
+    def to(self, where: Any, *, non_blocking: bool) -> Packed:
+        return Packed((self[0].to(where, non_blocking=non_blocking), self[1]))
+
+
+class Graph:
+    """As some libraries' batches: it changes itself, and keeps its tensors further below."""
+
+    def __init__(self, edges: Tensor) -> None:
+        self.store = SimpleNamespace(held={"edges": edges})
+
+    def to(self, where: Any) -> None:
+        self.store.held["edges"] = self.store.held["edges"].to(where, non_blocking=False)
+
+
+class Quantity:
+    """Its `to` is no way to a device."""
+
+    def to(self, unit: str) -> Quantity:
+        raise AssertionError(f"{unit} is no unit")
+
+
+def test_an_object_with_a_way_of_its_own_is_moved_by_it(torch: Standin) -> None:
+    lane = CudaLane("cuda")
+    lengths = Tensor(torch.log)
+    length, graph = Quantity(), Graph(Tensor(torch.log))
+    sent = lane.send({"text": Packed((Tensor(torch.log), lengths)), "graph": graph, "far": length})
+    assert torch.log[:4] == ["pin", ("begin", "copies"), ("copy", "pinned", True), *COPIED_AT_ONCE]
+    torch.log.clear()
+    batch = lane.receive(sent)
+    assert type(batch["text"]) is Packed and batch["text"][0].is_cuda
+    assert batch["text"][1] is lengths and lengths.where == "host"
+    assert batch["graph"] is graph and graph.store.held["edges"].is_cuda
+    assert batch["far"] is length
+    assert torch.log == ["model waits", *[("record_stream", "model")] * 2]
+
+
+COPIED_AT_ONCE = [("copy", "host", False)]
+
+
 def test_a_host_batch_is_held_until_its_copy_is_over(torch: Standin) -> None:
     lane = CudaLane("cuda")
     for _ in range(3):

@@ -86,6 +86,22 @@ def test_no_batches_are_an_end_at_once(make: Make) -> None:
     assert taken(make(count=0)) == []
 
 
+def test_a_batch_of_no_rows_is_delivered_in_its_place(make: Make) -> None:
+    empty = np.empty(0, np.int64)
+    engine = Engine(
+        iter([empty, np.arange(4), empty]),
+        lambda samples, out, activity: None,
+        Slots(LAYOUT, 4, limit=5),
+        pace=Pace(Limits(2, 2, 3, 3)),
+        chunk=2,
+        watchdog_s=PATIENCE_S,
+        complete=lambda fields, activity: len(fields["index"]),
+    )
+    assert [filled.made for filled in engine] == [0, 4, 0]
+    engine.close()
+    assert engine.hand_back() is not None
+
+
 def test_a_slow_sample_holds_its_chunk_and_no_other(make: Make) -> None:
     others, go_on = threading.Semaphore(0), threading.Event()
 

@@ -14,6 +14,7 @@ import torch
 import stoker
 from stoker.containers import leaves, mapped
 from stoker.errors import InputError, LoaderError
+from stoker.loader import feed as feeding
 from stoker.loader.activity import IDLE, Activity
 from stoker.loader.batch import Batch
 from stoker.loader.feed import FeedIterator
@@ -258,3 +259,89 @@ def test_an_iterable_that_takes_its_time_is_no_standstill() -> None:
     later.start()
     assert next(passes) == 1
     later.join()
+
+
+class Shared:
+    """As loaders with workers that are kept: each `iter()` begins the one iterator anew."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.place = 0
+        self.is_asked = False
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[int]:
+        assert not self.is_asked, "begun anew while a batch is being made"
+        self.place = 0
+        return self
+
+    def __next__(self) -> int:
+        self.is_asked = True
+        if self.place == 1:
+            self.asked.set()
+            self.go_on.wait(PATIENCE_S)
+        self.place += 1
+        self.is_asked = False
+        if self.place > self.count:
+            raise StopIteration
+        return self.place
+
+
+def test_a_loop_begins_when_nobody_takes_for_the_one_that_was_left() -> None:
+    batches = Shared(4)
+    fed = stoker.feed(batches)
+    for _ in fed:
+        assert batches.asked.wait(PATIENCE_S)
+        break
+    later = threading.Timer(0.1, batches.go_on.set)
+    later.start()
+    assert list(fed) == [1, 2, 3, 4]
+    later.join()
+
+
+def test_a_generator_goes_on_where_the_loop_that_was_left_had_come_to() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def batches() -> Iterator[int]:
+        yield 0
+        asked.set()
+        go_on.wait(PATIENCE_S)
+        yield from range(1, 6)
+
+    fed = stoker.feed(batches())
+    for _ in fed:
+        assert asked.wait(PATIENCE_S)
+        break
+    later = threading.Timer(0.1, go_on.set)
+    later.start()
+    assert list(fed) == [2, 3, 4, 5]  # the batch that was being made is lost
+    later.join()
+
+
+def test_two_loops_at_once_over_what_can_be_gone_through_once_are_refused() -> None:
+    fed = stoker.feed(iter(range(50)))
+    first = iter(fed)
+    with pytest.raises(InputError, match="two loops at once over this feed of a range_iterator"):
+        iter(fed)
+    assert next(first) == 0
+    first.close()
+    assert next(iter(fed)) > 0
+    twice = stoker.feed(list(range(50)))
+    assert [one == other for one, other in zip(twice, twice, strict=True)] == [True] * 50
+
+
+def test_a_batch_that_never_comes_does_not_hold_the_next_loop_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(feeding, "_PATIENCE_S", 0.05)
+    batches = Shared(4)
+    fed = stoker.feed(batches)
+    for _ in fed:
+        assert batches.asked.wait(PATIENCE_S)
+        break
+    with pytest.raises(LoaderError, match=r"not there after 0\.05 s") as stuck:
+        iter(fed)
+    assert "self.go_on.wait" in stuck.value.looked_at
+    batches.go_on.set()
+    monkeypatch.setattr(feeding, "_PATIENCE_S", PATIENCE_S)
+    assert list(fed) == [1, 2, 3, 4]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from stoker.errors import InputError
+from stoker.errors import InputError, LoaderError
 from stoker.loader.faces import PackDataset
 from stoker.pack import Pack, write_arrays
 from tests.unit.loader.test_loader import COUNT, indices, numpy_loader, pictures
@@ -111,6 +113,48 @@ def test_a_sampler_over_the_packs_data_set_counts_in_its_numbers(
         sampler = torch.utils.data.SequentialSampler(data)
         batches = list(numpy_loader(pack, 1, sampler=sampler))
         assert np.array_equal(batches[number].image[0], data[number][0])
+
+
+def test_an_iterator_is_not_taken_for_an_empty_epoch_when_it_has_come_to_its_end(
+    pack: Pack,
+) -> None:
+    loader = numpy_loader(pack, 4, sampler=iter(range(12)))
+    assert indices(loader) == list(range(12))
+    with pytest.raises(InputError, match="none any more") as refused:
+        indices(loader)
+    assert "begin anew" in refused.value.run_next
+
+
+def test_a_sampler_without_a_length_that_hangs_does_not_hold_iter_and_is_named(pack: Pack) -> None:
+    go_on = threading.Event()
+
+    def hanging() -> Any:
+        go_on.wait(20.0)  # longer than the watchdog's time
+        yield 0
+
+    loader = numpy_loader(pack, 4, sampler=hanging(), watchdog_s=0.2)
+    began = time.monotonic()
+    running = iter(loader)
+    assert time.monotonic() - began < 5.0
+    with pytest.raises(LoaderError, match="stage 'sampler' has taken") as stuck:
+        next(running)
+    assert "go_on.wait" in stuck.value.looked_at
+    go_on.set()
+    running.close()
+
+
+def test_what_a_sampler_without_a_length_does_first_is_done_in_the_callers_thread(
+    pack: Pack,
+) -> None:
+    class Seeded:
+        def __iter__(self) -> Any:
+            self.begun_in = threading.current_thread()
+            return iter(range(5))
+
+    sampler = Seeded()
+    running = iter(numpy_loader(pack, 4, sampler=sampler))
+    assert sampler.begun_in is threading.current_thread()
+    assert [batch.index.tolist() for batch in running] == [[0, 1, 2, 3], [4]]
 
 
 class NoLength:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 
 import numpy as np
@@ -167,3 +168,17 @@ def test_blocks_of_slots_that_are_gone_go_with_the_batch() -> None:
     assert gone() is None
     label[:] = 5
     del label
+
+
+def test_what_a_forked_child_writes_stays_its_own() -> None:
+    slots = Slots(LAYOUT, 8, limit=1)
+    slot = slots.acquire(8)
+    assert slot is not None
+    slot.fields["label"][:] = 7
+    lent = slots.lend(slot, 8)
+    child = os.fork()
+    if child == 0:
+        lent["label"][:] = 9
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert lent["label"].tolist() == [7] * 8

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec import structs
 
 from stoker.probe.storage.evaluate import rate_points
 from stoker.probe.storage.phase import COLD, Phase
@@ -265,3 +266,69 @@ def test_rates_that_vary_too_much_are_not_told_apart() -> None:
         return RatePoint(readers=readers, requests_per_s=Spread(rate, rate * 0.4, rate * 2.2, 6))
 
     assert classify_scaling([wild(100, 1), wild(150, 2), wild(160, 4)]).kind is StoreKind.UNKNOWN
+
+
+def busy(rates: Sequence[float], **seen: Sequence[float]) -> list[RatePoint]:
+    """As readers of a disk were seen to get them, 110 kB each; the most of them 27 kB too."""
+    points = []
+    for number, rate in enumerate(rates):
+        also = {name: values[number] for name, values in seen.items()}
+        point = workers(rate, 2**number, share=0.33 + 0.03 * number)
+        points.append(structs.replace(point, bytes_per_request=110e3, **also))
+    smaller = Spread(rates[-1] * 2.3, rates[-1] * 2.2, rates[-1] * 2.4, 40)
+    return [
+        *points,
+        structs.replace(points[-1], requests_per_s=smaller, bytes_per_request=27.5e3),
+        *points,
+    ]
+
+
+RISING = (310.0, 540.0, 820.0, 960.0, 1010.0)
+QUEUED = (0.1, 0.2, 0.7, 1.6, 3.4)
+
+
+def test_rates_that_stop_where_readers_wait_for_cores_say_nothing_of_the_store() -> None:
+    found = classify_scaling(busy(RISING, queued=QUEUED, foreign_cores=(1.6, 1.4, 1.2, 1.1, 1.1)))
+    assert (found.kind, found.verdict_kind) == (StoreKind.UNKNOWN, None)
+    assert "3.4 of them at a time with 16, as other processes kept 1.1 cores busy" in found.reason
+    assert "at rest" in found.reason
+    alone = classify_scaling(busy(RISING, queued=QUEUED))
+    assert alone.kind is StoreKind.UNKNOWN and "other processes" not in alone.reason
+
+
+def test_rates_that_stop_while_cores_are_free_tell_the_store() -> None:
+    for queued in ((0.0,) * 5, (0.0, 0.1, 0.1, 0.2, 0.25)):
+        found = classify_scaling(busy(RISING, queued=queued, foreign_cores=(0.1,) * 5))
+        assert found.kind is StoreKind.BANDWIDTH
+        assert found.reason.startswith("more readers stop raising the rate (310/s with 1, 540/s")
+
+
+def test_rates_that_never_rose_tell_the_store_beside_others_too() -> None:
+    flat = (310.0, 300.0, 320.0, 310.0, 300.0)
+    found = classify_scaling(busy(flat, queued=QUEUED))
+    assert found.kind is StoreKind.BANDWIDTH
+    assert found.reason.startswith("more readers don't raise the rate")
+
+
+def test_smaller_requests_whose_rate_varies_tell_neither_requests_nor_bytes() -> None:
+    points = busy(RISING)
+    vague = Spread(2300.0, 900.0, 4000.0, 12)
+    points[5] = structs.replace(points[5], requests_per_s=vague)
+    found = classify_scaling(points)
+    assert found.kind is StoreKind.UNKNOWN and "vary too much to tell" in found.reason
+    flat = busy((310.0,) * 5)
+    flat[5] = structs.replace(flat[5], requests_per_s=Spread(700.0, 300.0, 1300.0, 12))
+    assert classify_scaling(flat).kind is StoreKind.UNKNOWN
+    assert classify_scaling(flat, fixed_share=0.1).kind is StoreKind.BANDWIDTH
+    assert classify_scaling(flat, fixed_share=0.9).kind is StoreKind.ONE_HEAD
+
+
+def test_readers_that_waited_for_cores_and_cores_of_others_are_counted() -> None:
+    served = tuple(Access(100, 0.0, 0.01, 0.01 * number) for number in range(1, 101))
+    bursts = tuple(Burst(4, served, 1.0, 0.2, wait_s, (), 1.5) for wait_s in (0.6, 0.2))
+    (point,) = rate_points([Phase("together", COLD, 4, bursts, 0.0)])
+    assert point.queued == pytest.approx(0.4)
+    assert point.foreign_cores == pytest.approx(1.3)
+    unseen = bursts[0]._replace(machine_s=None)
+    (point,) = rate_points([Phase("together", COLD, 4, (bursts[1], unseen), 0.0)])
+    assert point.foreign_cores is None

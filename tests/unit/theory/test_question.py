@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import msgspec
 import pytest
 
 from stoker.errors import InputError
+from stoker.stats import Spread
 from stoker.theory.calibrate import scenario_from
 from stoker.theory.pipeline import forecast, gain
 from stoker.theory.question import (
@@ -14,6 +18,7 @@ from stoker.theory.question import (
     AboutMeasured,
     NotKnownError,
     Question,
+    _missed,
     axis_named,
 )
 from tests.unit.diagnose.profiles import stage
@@ -221,3 +226,29 @@ def test_workers_that_never_ran_are_charged_what_they_usually_add_to_a_step() ->
     assert serial.at("workers", 0).scenario().workload.contention_s.median == 0
     rows = {basis.what: basis for basis in serial.at("workers", 2).bases()}
     assert rows["contention"].kind == "assumed"
+
+
+def within(value: float, half: float) -> Spread:
+    return Spread(value, value - half, value + half, 40)
+
+
+@pytest.mark.parametrize(
+    ("again", "real", "told"),
+    [
+        (within(100, 3), within(104, 2), ""),  # 4 apart; 3, 2 and 5 % explain 6.3
+        (within(95, 2), within(104, 2), "9% of it, and .* explain 6%: the rest is in none of"),
+        (within(113, 2), within(104, 2), "9% of it, and .* explain 6%: its parts add up to more"),
+        # What hides behind wide intervals is no contradiction, whichever of them is wide.
+        (within(80, 2), within(104, 40), ""),
+        (within(130, 40), within(104, 2), ""),
+        # The side that faces the other number counts, not the longer one.
+        (Spread(95, 40, 96, 40), within(104, 2), "9% of it"),
+        (within(100, 3), Spread(104, -math.inf, math.inf, 1), ""),
+    ],
+)
+def test_a_forecast_of_what_was_measured_is_doubted_by_what_intervals_leave_unexplained(
+    again: Spread, real: Spread, told: str
+) -> None:
+    found = _missed(again.scaled(1e-3), real.scaled(1e-3))
+    assert bool(found) is bool(told)
+    assert not told or re.search(told, found[0])

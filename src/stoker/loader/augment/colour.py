@@ -5,13 +5,17 @@ The arithmetic runs on floats of 0 to 255 in blocks of samples that have the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
+from stoker.loader.augment.needs import need_bytes
 from stoker.loader.augment.recipe import Working
+from stoker.loader.checks import Given
 from stoker.loader.draws import Chance
 
 # ITU-R BT.601 luma, in the digits that Pillow and torchvision use.
@@ -23,7 +27,8 @@ _BLOCK = 1
 Change = Callable[[Any, Any], Any]
 
 
-class ColorJitter(NamedTuple):
+@dataclass(frozen=True)
+class ColorJitter:
     """Brightness, contrast, saturation and hue by random factors, in a random order.
 
     A number b stands for factors in [max(0, 1 − b), 1 + b]; for hue, h for shifts in [−h, h], with
@@ -35,27 +40,41 @@ class ColorJitter(NamedTuple):
     saturation: float = 0.0
     hue: float = 0.0
 
+    def __post_init__(self) -> None:
+        given = Given(self)
+        for name in ("brightness", "contrast", "saturation"):
+            given.number(name, "a number, 0 or more", least=0.0, most=math.inf)
+        given.number("hue", "a share of the circle, 0 to 0.5", least=0.0, most=0.5)
+
     def apply(self, batch: Working, chance: Chance) -> None:
         """Change every picture by its own factors, in its own order."""
+        need_bytes(batch, self, in_colour=True)
+        widths = self.brightness, self.contrast, self.saturation
         factors = [
             *(
                 chance.uniform(number, max(0.0, 1.0 - width), 1.0 + width)
-                for number, width in enumerate((self.brightness, self.contrast, self.saturation))
+                for number, width in enumerate(widths)
             ),
             chance.uniform(3, -self.hue, self.hue),
         ]
         # Sorting four random numbers gives each order equally often.
         turns = np.argsort([chance.uniform(4 + number) for number in range(4)], axis=0)
-        batch.replace(jittered(batch.image, factors, turns, [width > 0 for width in self]))
+        wanted = [width > 0 for width in (*widths, self.hue)]
+        batch.replace(jittered(batch.image, factors, turns, wanted))
 
 
-class RandomGrayscale(NamedTuple):
+@dataclass(frozen=True)
+class RandomGrayscale:
     """Take the colour out of each picture with probability `p`; it keeps three channels."""
 
     p: float = 0.1
 
+    def __post_init__(self) -> None:
+        Given(self).number("p", "a probability, 0 to 1", least=0.0, most=1.0)
+
     def apply(self, batch: Working, chance: Chance) -> None:
         """Make the chosen pictures grey."""
+        need_bytes(batch, self, in_colour=True)
         chosen = np.flatnonzero(chance.uniform(0) < self.p)
         if len(chosen):
             picked = torch.as_tensor(chosen, device=batch.image.device)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from stoker.loader import boxes
+from stoker.loader.augment.needs import need_masks_alike, need_resizable
 from stoker.loader.augment.recipe import Working
 from stoker.loader.augment.resample import resampled
 from stoker.loader.augment.room import Room
 from stoker.loader.boxes import Boxes
+from stoker.loader.checks import Given
 from stoker.loader.draws import Chance
 
 
-class HorizontalFlip(NamedTuple):
+@dataclass(frozen=True)
+class HorizontalFlip:
     """Mirror each picture with probability `p`."""
 
     p: float = 0.5
+
+    def __post_init__(self) -> None:
+        Given(self).number("p", "a probability, 0 to 1", least=0.0, most=1.0)
 
     def apply(self, batch: Working, chance: Chance) -> None:
         """Mirror the chosen pictures and their masks."""
@@ -45,14 +52,25 @@ def is_channels_last(image: Any) -> bool:
     return bool(image.ndim == 4 and image.is_contiguous(memory_format=torch.channels_last))
 
 
-def crop(batch: Working, cut: Boxes) -> None:
-    """Cut boxes of one size out of every picture and its masks."""
-    batch.replace(_cropped(batch.image, cut, batch.room))
-    batch.masks = {name: _cropped(mask, cut, batch.room) for name, mask in batch.masks.items()}
+def crop(batch: Working, cut: Boxes, size: tuple[int, int]) -> None:
+    """Cut boxes of one size out of every picture and its masks.
+
+    Raises InputError for masks that are of another size than the pictures.
+    """
+    need_masks_alike(batch)
+    batch.replace(_cropped(batch.image, cut, size, batch.room))
+    batch.masks = {
+        name: _cropped(mask, cut, size, batch.room) for name, mask in batch.masks.items()
+    }
 
 
 def resized_crop(batch: Working, cut: Boxes, size: tuple[int, int]) -> None:
-    """Cut any boxes and resize them; masks by their nearest pixel."""
+    """Cut any boxes and resize them; masks by their nearest pixel.
+
+    Raises InputError for pictures of whole numbers other than bytes, and for masks as `crop` does.
+    """
+    need_resizable(batch)
+    need_masks_alike(batch)
     out = _room_for(batch.image, size, batch.room)
     batch.replace(resampled(batch.image, cut, out))
     batch.masks = {name: _nearest(mask, cut, size) for name, mask in batch.masks.items()}
@@ -69,9 +87,9 @@ def _room_for(image: Any, size: tuple[int, int], room: Room) -> Any:
     return room.empty((count, height, width, channels), image.dtype).permute(0, 3, 1, 2)
 
 
-def _cropped(image: Any, cut: Boxes, room: Room) -> Any:
+def _cropped(image: Any, cut: Boxes, size: tuple[int, int], room: Room) -> Any:
     """Boxes of one size; on the host a copy of each, on a device one gather."""
-    height, width = int(cut.height[0]), int(cut.width[0])
+    height, width = size
     if image.device.type != "cpu":
         rows = cut.top[:, None] + np.arange(height)
         return _gathered(image, rows, cut.left[:, None] + np.arange(width))

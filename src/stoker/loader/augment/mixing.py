@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +13,10 @@ from numpy.typing import NDArray
 from stoker.errors import InputError
 from stoker.loader import boxes
 from stoker.loader.augment.geometry import source_of
+from stoker.loader.augment.needs import need_masks_alike, need_no_masks
 from stoker.loader.augment.recipe import Working
 from stoker.loader.boxes import Boxes
+from stoker.loader.checks import ABOVE_0, Given
 from stoker.loader.draws import Chance
 
 # Jöhnk's method takes a pair with probability 1/2 or more for shapes up to 1, and 1/6 for 2:
@@ -20,7 +24,8 @@ from stoker.loader.draws import Chance
 _PAIRS = 64
 
 
-class RandomErasing(NamedTuple):
+@dataclass(frozen=True)
+class RandomErasing:
     """With probability `p`, set a random box of each picture to `value`.
 
     `scale`: bounds of its share of the area; `ratio`: bounds of width : height.
@@ -30,6 +35,13 @@ class RandomErasing(NamedTuple):
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
     value: float = 0.0
+
+    def __post_init__(self) -> None:
+        given = Given(self)
+        given.number("p", "a probability, 0 to 1", least=0.0, most=1.0)
+        given.bounds("scale", "two shares of the area, the smaller one first", least=0.0)
+        given.bounds("ratio", "two of width : height, the smaller one first", least=ABOVE_0)
+        given.number("value", "a number", least=-math.inf, most=math.inf)
 
     def apply(self, batch: Working, chance: Chance) -> None:
         """Erase in every chosen picture; masks stay."""
@@ -43,7 +55,8 @@ class RandomErasing(NamedTuple):
         batch.replace(batch.image.masked_fill(inside, self.value))
 
 
-class MixUp(NamedTuple):
+@dataclass(frozen=True)
+class MixUp:
     """Each picture blended with the one before it in the batch; labels become shares.
 
     `alpha`: both shapes of the Beta distribution that the share is drawn from, up to 2. The
@@ -54,22 +67,34 @@ class MixUp(NamedTuple):
     classes: int
     alpha: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_mixture(self)
+
     def apply(self, batch: Working, chance: Chance) -> None:
         """Blend pictures, and labels (N,) to shares (N, classes)."""
+        need_no_masks(batch, self)
         share = torch.as_tensor(beta(chance, self.alpha), device=batch.image.device).float()
         kept = share.view(-1, 1, 1, 1)
         batch.replace(batch.image * kept + batch.image.roll(1, 0) * (1.0 - kept))
         batch.label = _shares(batch, self.classes, share)
 
 
-class CutMix(NamedTuple):
-    """A box of each picture replaced by the one before it in the batch; labels become shares."""
+@dataclass(frozen=True)
+class CutMix:
+    """A box of each picture, and of its masks, replaced by the one before it in the batch.
+
+    Labels become shares. Parameters as of `MixUp`.
+    """
 
     classes: int
     alpha: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_mixture(self)
+
     def apply(self, batch: Working, chance: Chance) -> None:
         """Paste boxes, and turn labels (N,) to shares (N, classes) by area."""
+        need_masks_alike(batch)
         rows, columns = source_of(batch)
         side = np.sqrt(1.0 - beta(chance, self.alpha))
         middle = chance.below(2 * _PAIRS, rows), chance.below(2 * _PAIRS + 1, columns)
@@ -83,7 +108,8 @@ class CutMix(NamedTuple):
         (top, bottom), (left, right) = edges
         cut = Boxes(top, left, bottom - top, right - left)
         inside = _inside(cut, (rows, columns), batch.image.device)
-        batch.replace(torch.where(inside, batch.image.roll(1, 0), batch.image))
+        batch.replace(_pasted(batch.image, inside))
+        batch.masks = {name: _pasted(mask, inside) for name, mask in batch.masks.items()}
         kept = 1.0 - cut.height * cut.width / (rows * columns)
         share = torch.as_tensor(kept, device=batch.image.device).float()
         batch.label = _shares(batch, self.classes, share)
@@ -102,6 +128,17 @@ def beta(chance: Chance, alpha: float) -> NDArray[np.float64]:
         if not is_open.any():
             break
     return found
+
+
+def _check_mixture(step: MixUp | CutMix) -> None:
+    given = Given(step)
+    given.whole("classes", "a number of classes, 1 or more", least=1)
+    given.number("alpha", "above 0, up to 2", least=ABOVE_0, most=2.0)
+
+
+def _pasted(image: Any, inside: Any) -> Any:
+    """Pictures or masks (N, [C,] H, W), with the one before each where `inside` is true."""
+    return torch.where(inside if image.ndim == 4 else inside[:, 0], image.roll(1, 0), image)
 
 
 def _inside(cut: Boxes, source: tuple[int, int], device: Any) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from stoker.loader.augment.geometry import is_channels_last
+from stoker.loader.augment.needs import need_bytes, need_channels
 from stoker.loader.augment.recipe import Working
 from stoker.loader.augment.room import Room
+from stoker.loader.checks import ABOVE_0, Given, check
 from stoker.loader.draws import Chance
 
 # Mean and deviation of the pixels of ImageNet's training set, the numbers in common use.
@@ -19,15 +23,28 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _ROWS = 400
 
 
-class Normalize(NamedTuple):
+@dataclass(frozen=True)
+class Normalize:
     """(pixel / 255 − mean) / std by channel, as `dtype`."""
 
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
     dtype: Any = torch.float32
 
+    def __post_init__(self) -> None:
+        given = Given(self)
+        given.numbers("mean", "one number a channel", least=-math.inf)
+        given.numbers("std", "one number above 0 a channel", least=ABOVE_0)
+        owner = "stoker.augment.Normalize"
+        is_alike = len(self.mean) == len(self.std)
+        check(is_alike, "std", self.std, f"as many numbers as mean: {len(self.mean)}", owner=owner)
+        is_float = isinstance(self.dtype, torch.dtype) and self.dtype.is_floating_point
+        check(is_float, "dtype", self.dtype, "a floating type of torch", owner=owner)
+
     def apply(self, batch: Working, _: Chance, /) -> None:
         """Replace the image by floats in the same kind of memory."""
+        need_bytes(batch, self)
+        need_channels(batch, self, len(self.mean))
         batch.replace(self._normalized(batch.image, batch.room))
 
     def _normalized(self, image: Any, room: Room) -> Any:

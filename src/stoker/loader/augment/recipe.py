@@ -67,6 +67,7 @@ class Recipe:
         """
         _check(batch)
         samples = np.asarray(_on_host(batch["index"]), np.int64)
+        _check_counts(batch["image"], samples)
         keys = draws.sample_keys(seed, epoch, samples)
         masks = {name: batch[name] for name in self._masks if name in batch}
         if self._room is None:
@@ -79,9 +80,22 @@ class Recipe:
             changed["label"] = working.label
         return Batch({**batch, **changed})
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Memory that is used again is of one process.
+        return {**self.__dict__, "_room": None}
+
 
 def _on_host(index: Any) -> Any:
     return index.cpu() if hasattr(index, "cpu") else index
+
+
+def _check_counts(image: Any, samples: Any) -> None:
+    if samples.shape != (len(image),):
+        raise InputError(
+            f"there are {len(image)} pictures, and the index has the shape {samples.shape}",
+            looked_at='batch["image"] and batch["index"]',
+            run_next="give one index for each picture, shape (N,)",
+        )
 
 
 def _check(batch: Mapping[str, Any]) -> None:

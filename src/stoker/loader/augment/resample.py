@@ -14,9 +14,9 @@ from stoker.loader.boxes import Boxes
 
 
 def resampled(image: Any, cut: Boxes, out: Any) -> Any:
-    """The boxes of `image` (N, C, H, W) uint8 as pictures of the size of `out`, which may be used.
+    """The boxes of `image` (N, C, H, W) as pictures of the size of `out`, which may be used.
 
-    Returns the result.
+    Bytes or floats. Returns the result, of the same type.
     """
     if image.device.type != "cpu":
         return by_matrices(image, cut, out.shape[-2:])
@@ -42,6 +42,8 @@ def by_matrices(image: Any, cut: Boxes, size: tuple[int, int]) -> Any:
     wide = _filters(cut.left, cut.width, image.shape[-1], size[1], device)
     pixels = image.to(high.dtype)
     out = high[:, None] @ pixels @ wide[:, None].transpose(-1, -2)
+    if image.is_floating_point():
+        return out.to(image.dtype)
     return out.add_(0.5).clamp_(0, 255).to(torch.uint8)
 
 

@@ -29,7 +29,9 @@ class Room:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A contiguous tensor with anything in it."""
-        size = max(math.prod(shape) * dtype.itemsize, 1)
+        size = math.prod(shape) * dtype.itemsize
+        if not size:
+            return torch.empty(shape, dtype=dtype)
         free = self._free.setdefault(size, deque())
         try:
             block = free.pop()

@@ -44,19 +44,23 @@ class Augmenters:
         self._kept: SimpleQueue[Desk | None] = SimpleQueue()
         self._pass: weakref.ref[Any] = weakref.ref(self)  # the last one; none yet
 
+    def desk(self) -> Desk:
+        """Workers for a pass: those of the last one, or new ones."""
+        desk = self._given_back()
+        if desk is None or desk.pool.is_closed or desk.pool.process != os.getpid():
+            pool = Pool(self._job, self._workers)
+            ways = Ways(self._workers, is_free=True)
+            desk = Desk(pool, ways, _BATCHES_A_WORKER * self._workers, self._watchdog_s)
+        return desk
+
     def changed(
-        self, batches: Iterator[Any], epoch: int, owner: object
+        self, desk: Desk, batches: Iterator[Any], epoch: int, owner: object
     ) -> tuple[Pass, Callable[[], Any]]:
         """The batches as `augment` makes them, in their order, and what gives the workers back.
 
         That is called when the pass is over and nobody is asking for its batches; also by itself
         when the batches are forgotten, which follows when a loop forgets its pass, the `owner`.
         """
-        desk = self._given_back()
-        if desk is None or desk.pool.is_closed or desk.pool.process != os.getpid():
-            pool = Pool(self._job, self._workers)
-            ways = Ways(self._workers, is_free=True)
-            desk = Desk(pool, ways, _BATCHES_A_WORKER * self._workers, self._watchdog_s)
         # `map` keeps no batch that it has handed on; a generator would.
         running = Pass(desk, ((epoch, batch) for batch in batches), has_keys=False)
         self._pass = weakref.ref(owner)

@@ -87,7 +87,7 @@ def as_phase(values: Sequence[Any]) -> Phase:
 
 
 def _as_burst(values: Sequence[Any]) -> Burst:
-    readers, served, wall_s, cpu_s, runqueue_s, failures = values
+    readers, served, wall_s, cpu_s, runqueue_s, failures, machine_s = values
     return Burst(
         readers,
         tuple(Access(*access) for access in served),
@@ -95,6 +95,7 @@ def _as_burst(values: Sequence[Any]) -> Burst:
         cpu_s,
         runqueue_s,
         tuple(failures),
+        machine_s,
     )
 
 
@@ -161,7 +162,23 @@ def _rate_point(phase: Phase) -> RatePoint:
         bytes_per_request=sum(access.length for access in served) / len(served),
         series=tuple(1 / period for period in _all_periods(phase, level)),
         cpu_share=_own_work_share(phase),
+        queued=_at_a_time(phase, [burst.runqueue_s for burst in phase.bursts]),
+        foreign_cores=_foreign_cores(phase),
     )
+
+
+def _at_a_time(phase: Phase, seconds: Sequence[float]) -> float:
+    """How many of what was counted in seconds there were at a time."""
+    return sum(seconds) / max(sum(burst.wall_s for burst in phase.bursts), 1e-9)
+
+
+def _foreign_cores(phase: Phase) -> float | None:
+    """Cores that others kept busy: what the whole machine spent, less the readers' own."""
+    whole = [burst.machine_s for burst in phase.bursts if burst.machine_s is not None]
+    if len(whole) < len(phase.bursts):
+        return None
+    own = sum(burst.cpu_s for burst in phase.bursts)
+    return max(0.0, _at_a_time(phase, [*whole, -own]))
 
 
 def _all_periods(phase: Phase, stretch: int) -> list[float]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from stoker.probe.process import process_times
+from stoker.probe.process import busy_s, process_times
 
 # Whole files are read in pieces of this size: large enough that the call itself (about 1 µs)
 # vanishes, small enough to stay in the second-level cache of one core.
@@ -48,6 +48,7 @@ class Burst(NamedTuple):
     cpu_s: float  # of all readers, on a core
     runqueue_s: float  # of all readers, waiting for one
     failures: tuple[str, ...]  # one text for each request that could not be served
+    machine_s: float | None = None  # CPU time of the whole machine meanwhile
 
 
 class Store(Protocol):
@@ -115,6 +116,7 @@ def read_together(
     begin, stop = threading.Event(), threading.Event()
     results = [_Reader(store, manner, clock) for _ in range(readers)]
     begun_s = 0.0
+    machine_before_s = busy_s()
 
     def serve(reader: _Reader) -> None:
         begin.wait()
@@ -146,6 +148,7 @@ def read_together(
         for thread in threads:
             if thread.ident is not None:
                 thread.join(_FAREWELL_S)
+    machine_after_s = busy_s()
     accesses = sorted(
         (
             access._replace(ended_s=access.ended_s - begun_s)
@@ -161,6 +164,9 @@ def read_together(
         sum(reader.cpu_s for reader in results),
         sum(reader.runqueue_s for reader in results),
         tuple(text for reader in results for text in reader.failures),
+        None
+        if machine_before_s is None or machine_after_s is None
+        else machine_after_s - machine_before_s,
     )
 
 

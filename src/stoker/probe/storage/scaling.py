@@ -6,7 +6,7 @@ A pure function over rates: those of leg Q's reads, or of a DataLoader at severa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,12 @@ _MANY_PAIRS = 3
 _SAME_SIZE = 1.5
 # Between requests as the limit (exponent 0) and bytes (−1), the middle.
 _BYTES_EXPONENT = -0.5
+# With so many readers waiting for a core at a time, the store is asked by fewer than there are,
+# and Python's lock may be held by one of them: the rate might be higher by as much as lies between
+# two kinds of stores, 1 / (1 − 0.29) = √2.
+_QUEUED = 1 - 1 / _ONE_SERVED
+# Fewer cores of others than this are not worth a word.
+_FOREIGN_CORES = 0.25
 # A demand of half of what one reader gets leaves the store idle half of the time.
 _AMPLE = 2.0
 
@@ -43,6 +49,8 @@ class _Level(NamedTuple):
     low: float
     high: float
     cpu_share: float | None
+    queued: float | None
+    foreign_cores: float | None
 
 
 def classify_scaling(
@@ -69,7 +77,8 @@ def classify_scaling(
     levels = _main_levels(steady)
     first = levels[0]
     most = max(levels, key=lambda level: level.rate)
-    exponent = _size_exponent(steady)
+    by_size = _size_exponent(steady)
+    exponent = None if by_size is None else by_size.median
 
     def answer(kind: StoreKind, reason: str, slots: Spread | None = None) -> StoreScaling:
         return StoreScaling(
@@ -78,7 +87,7 @@ def classify_scaling(
             one_reader_per_s=first.rate if first.readers == 1 else None,
             most_per_s=most.rate,
             slots=slots,
-            size_exponent=exponent,
+            size_exponent=None if by_size is None else by_size.median,
             fall=fall.ratio if fall else None,
         )
 
@@ -87,7 +96,7 @@ def classify_scaling(
             StoreKind.FAST,
             f"{_readers(first)} got {_told(first.rate)} a second, {_told(needed_per_s)} are needed",
         )
-    own_share = _own_share(levels, most)
+    own_share = _at_most(levels, most, lambda level: level.cpu_share)
     if own_share is not None and own_share >= _OWN_WORK_SHARE:
         return answer(
             StoreKind.FAST,
@@ -109,6 +118,9 @@ def classify_scaling(
     if _still_rising(levels):
         rising = Spread(slots.median, min(slots.low, slots.median), math.inf, slots.count)
         return answer(StoreKind.LATENCY, f"the rate rises with every reader: {rates}", rising)
+    queued = _at_most(levels, most, lambda level: level.queued)
+    if queued is not None and queued >= _QUEUED and most.rate > _ONE_SERVED * first.rate:
+        return answer(StoreKind.UNKNOWN, _held_up(levels, most, queued, rates))
     if slots.low < _ONE_SERVED < slots.high and slots.high / max(slots.low, 1e-9) > 2:
         return answer(StoreKind.UNKNOWN, f"the rates vary too much: {rates}", slots)
     if fall and fall.is_ceiling:
@@ -118,14 +130,26 @@ def classify_scaling(
             f"{rates}",
             slots,
         )
+    is_flat = slots.median <= _ONE_SERVED
+    if by_size is not None and by_size.low <= _BYTES_EXPONENT < by_size.high:
+        # Of a store that serves one at a time the reads of one reader tell it as well.
+        if not is_flat or fixed_share is None:
+            return answer(
+                StoreKind.UNKNOWN,
+                "smaller requests come at rates that vary too much to tell whether requests or "
+                f"bytes are the limit, and more readers stop raising the rate: {rates}",
+                slots,
+            )
+        exponent = None
     if exponent is not None and exponent <= _BYTES_EXPONENT:
+        stops = "don't raise" if is_flat else "stop raising"
         return answer(
             StoreKind.BANDWIDTH,
-            f"more readers don't raise the rate ({rates}), and smaller requests do: bytes a "
-            "second are the limit",
+            f"more readers {stops} the rate ({rates}), and smaller requests do: bytes a second "
+            "are the limit",
             slots,
         )
-    if slots.median > _ONE_SERVED:
+    if not is_flat:
         return answer(
             StoreKind.SLOTS,
             f"the rate stops rising at about {slots.median:.2g} requests at a time: {rates}",
@@ -149,14 +173,29 @@ def _told(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def _own_share(levels: Sequence[_Level], most: _Level) -> float | None:
-    """The readers' own share of their time, where the rate is highest and beyond."""
-    shares = [
-        level.cpu_share
-        for level in levels
-        if level.readers >= most.readers and level.cpu_share is not None
-    ]
-    return sum(shares) / len(shares) if shares else None
+def _at_most(
+    levels: Sequence[_Level], most: _Level, of: Callable[[_Level], float | None]
+) -> float | None:
+    """Something of the levels, where the rate is highest and beyond; None where it wasn't seen."""
+    return _mean(of(level) for level in levels if level.readers >= most.readers)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    seen = [value for value in values if value is not None]
+    return sum(seen) / len(seen) if seen else None
+
+
+def _held_up(levels: Sequence[_Level], most: _Level, queued: float, rates: str) -> str:
+    """Why rates that rise first and then stop say nothing of the store."""
+    foreign = _at_most(levels, most, lambda level: level.foreign_cores)
+    others = ""
+    if foreign is not None and foreign >= _FOREIGN_CORES:
+        others = f", as other processes kept {foreign:.1f} cores busy"
+    return (
+        f"the rate rises until readers have to wait for a core, {queued:.1f} of them at a time "
+        f"with {most.readers}{others}: what stops it may be the cores ({rates}); measure again "
+        "when the machine is at rest"
+    )
 
 
 def _readers(level: _Level) -> str:
@@ -284,7 +323,6 @@ def _main_levels(points: Sequence[RatePoint]) -> list[_Level]:
 def _level(points: Sequence[RatePoint]) -> _Level:
     """Points with the same readers and size as one level."""
     rates = [point.requests_per_s for point in points]
-    shares = [point.cpu_share for point in points if point.cpu_share is not None]
     count = len(rates)
     centre = sum(rate.median for rate in rates) / count
     # Independent measurements: half widths add in quadrature, and their mean divides by count.
@@ -295,7 +333,9 @@ def _level(points: Sequence[RatePoint]) -> _Level:
         centre,
         max(0.0, centre - down),
         centre + up,
-        sum(shares) / len(shares) if shares else None,
+        _mean(point.cpu_share for point in points),
+        _mean(point.queued for point in points),
+        _mean(point.foreign_cores for point in points),
     )
 
 
@@ -327,15 +367,20 @@ def _still_rising(levels: Sequence[_Level]) -> bool:
     return gain >= _STILL_RISING
 
 
-def _size_exponent(points: Sequence[RatePoint]) -> float | None:
+def _size_exponent(points: Sequence[RatePoint]) -> Spread | None:
     """d log(requests/s) / d log(bytes) between the sizes tried with the most readers."""
     top = max(point.readers for point in points)
     sized = [
-        (point.bytes_per_request, point.requests_per_s.median)
+        (point.bytes_per_request, point.requests_per_s)
         for point in points
         if point.readers == top and point.bytes_per_request
     ]
-    if not sized or max(sized)[0] / min(sized)[0] <= _SAME_SIZE:
+    sizes = np.log([size for size, _ in sized])
+    if not sized or sizes.max() - sizes.min() <= math.log(_SAME_SIZE):
         return None
-    sizes, rates = np.log(np.array(sized)).T
-    return float(np.polyfit(sizes, rates, 1)[0])
+    # The line of least squares; half widths of independent rates, weighted as they are in it.
+    weights = (sizes - sizes.mean()) / ((sizes - sizes.mean()) ** 2).sum()
+    centre = float(weights @ np.log([rate.median for _, rate in sized]))
+    half = [math.log(rate.high / rate.low) / 2 if rate.low > 0 else math.inf for _, rate in sized]
+    wide = math.hypot(*(weights * half).tolist())
+    return Spread(centre, centre - wide, centre + wide, len(sized))
