@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from stoker.pack.fidelity import Certificate
+from stoker.pack.fidelity import ALLOWED_MEAN, Certificate
 from stoker.pack.manifest import BadSample, Role
 from stoker.pack.plan import PackPlan
 from stoker.pack.summary import PackSummary
@@ -163,11 +163,12 @@ def render_plan(found: PackPlan) -> str:
 def render_certificate(found: Certificate) -> str:
     """Whether pack and Dataset give the same, and by how much they differ."""
     told = "equivalent" if found.is_equivalent else "NOT equivalent"
-    rows = [f"{line(found.pack)} and {line(found.dataset)}: {told} ({found.compared} compared)"]
+    compared = f"{found.compared:,} of {counted(found.samples, 'sample')} compared, by their index"
+    rows = [f"{line(found.pack)} and {line(found.dataset)}: {told} ({compared})"]
     if found.mean_difference is not None:
         mean = f"{found.mean_difference:.3g}"
         if found.is_picture:
-            mean = f"{found.mean_difference:.3f} grey levels"
+            mean = f"{found.mean_difference:.3f} grey levels (up to {ALLOWED_MEAN:g} is allowed)"
         rows.append(
             f"  {'pixels' if found.is_picture else line(found.field)}: mean difference {mean}, "
             f"largest {found.largest_difference:g}; {found.equal_pictures} equal to the last bit"
@@ -175,6 +176,9 @@ def render_certificate(found: Certificate) -> str:
     if found.other_sizes:
         kind = "picture" if found.is_picture else "array"
         rows.append(f"  of another size: {counted(found.other_sizes, kind)}")
-    rows.append(f"  labels: {found.labels_equal} of {found.labels_compared} equal")
-    rows.append(f"  order of the sources: {found.order_hash}")
+    labels = f"{found.labels_equal} of {found.labels_compared} equal"
+    rows.append(f"  labels: {labels if found.labels_compared else 'none to compare'}")
+    rows.append(
+        f"  hash of the sources' names in the pack's order, to compare packs by: {found.order_hash}"
+    )
     return "\n".join(rows) + "\n"
