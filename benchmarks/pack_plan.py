@@ -1,7 +1,8 @@
 """Claim: what `stoker pack --plan` forecasts comes true: size, time and rate.
 
 Every candidate of the plan is packed for real and read, once as the plan reads its sample and once
-by stoker.Loader; size within 5 %, time within 20 %, both rates within 15 %.
+by stoker.Loader; size within 5 %, time within 20 %, both rates within 15 %. Files that are kept
+come to their size in another way in the Loader, so that their rate is the plan's own alone.
 `python -m benchmarks.pack_plan [--photos 8000]`
 """
 
@@ -20,16 +21,18 @@ from benchmarks import record
 from benchmarks.pack import photos
 from stoker.pack import Codec, Pack, speed
 from stoker.pack.build import How, build
+from stoker.pack.candidates import candidates_for
 from stoker.pack.job import make_job
 from stoker.pack.manifest import Transform
-from stoker.pack.plan import PackCandidate, candidates_for, plan
+from stoker.pack.plan import PackCandidate, plan
 from stoker.pack.sources.find import list_source
 from stoker.probe.cgroup import control_group
 from stoker.probe.host import available_memory
 
 CLAIM = (
     "A plan's forecasts come true: size within 5 %, packing time within 20 %, and within 15 % the "
-    "rate at which the whole pack is read, in the plan's own way and by stoker.Loader."
+    "rate at which the whole pack is read, in the plan's own way and by stoker.Loader (not of kept "
+    "files, which that resizes in a way of its own)."
 )
 SIZE, TIME, RATE = 0.05, 0.20, 0.15
 BATCH = 64
@@ -43,7 +46,7 @@ class Found(NamedTuple):
     size: int
     pack_s: float
     read_per_s: float
-    loader_per_s: float
+    loader_per_s: float | None
 
 
 def loader_rate(pack: Pack, side: int) -> float:
@@ -81,7 +84,8 @@ def main() -> int:
     rows, numbers, passed = {}, {}, {}
     with tempfile.TemporaryDirectory() as made:
         listing = list_source(str(photos(Path(made), args.photos)))
-        ways = candidates_for(Transform(tier="raw", size=256))
+        asked = Transform(tier="raw", size=256)
+        ways = candidates_for(asked, None)
         memory_bytes = available_memory(control_group()) or 0
         forecast = plan(
             listing, ways, Path(made) / "packed", workers=workers, memory_bytes=memory_bytes
@@ -95,8 +99,8 @@ def main() -> int:
             found = Found(
                 size,
                 seconds,
-                speed.reads(done.pack, workers).median,
-                loader_rate(done.pack, way.size or 0),
+                speed.reads(done.pack, workers, fit=asked).median,
+                None if way.size is None else loader_rate(done.pack, way.size),
             )
             key = told.tier if told.size is None else f"{told.tier} {told.size}"
             rows[key], numbers[key], passed[key] = _row(key, told, found)
@@ -118,22 +122,17 @@ def _row(
     key: str, told: PackCandidate, found: Found
 ) -> tuple[tuple[str, ...], dict[str, float], bool]:
     rate = told.read_samples_per_s.median
-    errors = (
-        off(told.bytes, found.size),
-        off(told.pack_s.median, found.pack_s),
-        off(rate, found.read_per_s),
-        off(rate, found.loader_per_s),
-    )
-    shown = (
-        f"{found.size / 1e6:,.0f} MB",
-        f"{found.pack_s:.1f} s",
-        f"{found.read_per_s:,.0f}",
-        f"{found.loader_per_s:,.0f}",
-    )
-    cells = (key, *(c for one, e in zip(shown, errors, strict=True) for c in (one, f"{e:+.1%}")))
-    limits = (SIZE, TIME, RATE, RATE)
-    is_near = all(abs(e) <= limit for e, limit in zip(errors, limits, strict=True))
-    return cells, found._asdict(), is_near
+    rows = [
+        (f"{found.size / 1e6:,.0f} MB", off(told.bytes, found.size), SIZE),
+        (f"{found.pack_s:.1f} s", off(told.pack_s.median, found.pack_s), TIME),
+        (f"{found.read_per_s:,.0f}", off(rate, found.read_per_s), RATE),
+    ]
+    if found.loader_per_s is not None:
+        rows.append((f"{found.loader_per_s:,.0f}", off(rate, found.loader_per_s), RATE))
+    cells = [cell for shown, error, _ in rows for cell in (shown, f"{error:+.1%}")]
+    cells += ["", ""] * (4 - len(rows))
+    numbers = {name: value for name, value in found._asdict().items() if value is not None}
+    return (key, *cells), numbers, all(abs(error) <= limit for _, error, limit in rows)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from PIL import Image
@@ -295,8 +296,16 @@ def test_a_plan_packs_nothing_and_says_what_to_do(
     before = sorted(path.name for path in tmp_path.iterdir())
     given = ("pack", str(photos), str(tmp_path / "p"), "--plan", "--size", "64", "--workers", "1")
     told = answered(*given, "--diagnosis", str(diagnosis))
-    for expected in ("21 samples", "raw 64", "crop-jpeg 64", "keep", "samples/s", "step "):
+    for expected in ("21 samples", "raw 30", "crop-jpeg 30", "keep", "samples/s", ", step "):
         assert expected in told
+    assert "--size 64 would only enlarge pictures" in told
+    crowded = msgspec.structs.replace(cpu_saturated().profile.host, foreign_cores=1.0)
+    profile = msgspec.structs.replace(cpu_saturated().profile, host=crowded)
+    busy = msgspec.structs.replace(cpu_saturated(), profile=profile)
+    diagnosis.write_text(to_json(busy), encoding="utf-8")
+    told = answered(*given, "--diagnosis", str(diagnosis))
+    assert ", step " not in told
+    assert "no step is forecast, as the diagnosis promises no gain: other processes kept" in told
     diagnosis.write_text(to_json(serial_loader()), encoding="utf-8")
     told = answered(*given, "--diagnosis", str(diagnosis))
     assert "first: let loading run beside the step" in told
@@ -316,7 +325,8 @@ def test_a_plan_needs_no_target_and_ends_with_the_command(
     given = ("pack", str(photos), "--plan", "--size", "64", "--fit", "pad", "--workers", "1")
     told = answered(*given, cwd=tmp_path).splitlines()[-1]
     start, _, rest = told.strip().partition(" --tier ")
-    assert start in (f"stoker pack {photos} packed/ --size 64", f"stoker pack {photos} packed/")
+    # Within the longer side of the pictures: --size 64 would only have enlarged them.
+    assert start in (f"stoker pack {photos} packed/ --size 40", f"stoker pack {photos} packed/")
     assert rest in (
         *("raw --fit pad --workers 1", "crop-jpeg --fit pad --workers 1"),
         *("jpeg --fit pad --workers 1", "keep --workers 1"),
@@ -435,6 +445,9 @@ def test_a_pack_is_compared_with_the_users_own_dataset(photos: Path, tmp_path: P
     assert done.returncode == 1
     assert "pixels: mean difference 0.000 grey levels" in done.stdout
     assert "labels: 7 of 21 equal" in done.stdout
+    again = stoker("verify", str(tmp_path / "p"), "--against", f"{own}:own", "--sample", "10%")
+    del sys.modules["own_photos"]
+    assert "(2 of 21 samples compared, by their index)" in again.stdout
 
 
 def test_a_dataset_is_called_up_to_date_as_far_as_was_looked(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_what_a_script_loads_is_packed_and_serves_its_training(
     account = json.loads((tmp_path / "j").read_text())["loaders"][0]
     assert (account["refused"], account["rolled_back"]) == ([], None)
     assert account["steps"]["remedied"] > 0
-    assert "batch[0] draws random numbers: same distribution" in account["certificate"]
-    assert "samples come out of the pack, done anew: flipped, floats (16" in served.stderr
+    assert "the same bytes but for batch[0], drawn at random" in account["certificate"]
+    assert "samples come out of the pack, done anew: flipped, floats (16 whole" in served.stderr
 
 
 @pytest.mark.full

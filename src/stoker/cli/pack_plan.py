@@ -15,11 +15,13 @@ from stoker.errors import EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from stoker.pack.plan import Need, PackCandidate
+    from stoker.records.diagnosis import Diagnosis, FixCode
 
 
 def plan_pack(args: argparse.Namespace) -> int:
     """Forecast and tell; the exit code. Raises InputError for a source that can't be listed."""
-    from stoker.pack.plan import candidates_for, plan
+    from stoker.pack.candidates import candidates_for, own_size, too_large
+    from stoker.pack.plan import plan
     from stoker.pack.sources.find import list_source
     from stoker.probe.cgroup import control_group
     from stoker.probe.host import available_memory
@@ -29,15 +31,18 @@ def plan_pack(args: argparse.Namespace) -> int:
     need = None if args.diagnosis is None else _need(args.diagnosis)
     with told_on_stderr():
         listing = list_source(args.source)
+        asked = transform_of(args, "raw")
+        own = own_size(listing, asked)
         found = plan(
             listing,
             # A Dataset's pictures are decoded already: it has no bytes of files to keep.
-            candidates_for(transform_of(args, "raw"), has_files=listing.kind != "dataset"),
+            candidates_for(asked, own, has_files=listing.kind != "dataset"),
             Path(args.target or "."),
             workers=args.workers or len(os.sched_getaffinity(0)),
             memory_bytes=available_memory(control_group()) or 0,
             hashes=args.hash,
             need=need,
+            told=too_large(asked, own),
         )
     text = render_plan(found)
     if found.recommended is not None:
@@ -73,6 +78,7 @@ def _given(args: argparse.Namespace, usual: dict[str, str | None]) -> list[str]:
 def _need(given: str) -> Need:
     from stoker.cli.files import read_diagnosis
     from stoker.pack.plan import Need
+    from stoker.records.diagnosis import FixCode, VerdictCode
 
     diagnosis = read_diagnosis(given)
     step = diagnosis.step
@@ -82,9 +88,21 @@ def _need(given: str) -> Need:
             looked_at="step: device_s, real_s and batch_size",
             run_next="stoker doctor --json FILE SCRIPT, on a run that is not cut short",
         )
+    # What the plan's first step is: loading beside the step, or the pack itself.
+    is_serial = diagnosis.verdict.code is VerdictCode.SERIAL_LOADER
     return Need(
         device_s=step.device_s,
         real_s=step.real_s,
         batch=step.batch_size,
         verdict=diagnosis.verdict.code,
+        withheld=_withheld(diagnosis, FixCode.OVERLAP if is_serial else FixCode.PACK),
     )
+
+
+def _withheld(diagnosis: Diagnosis, code: FixCode) -> str:
+    """Why the doctor would promise nothing of such a fix in that run; empty where it would."""
+    from stoker.diagnose.facts import facts_of
+    from stoker.diagnose.ranking import why_withheld
+
+    facts = facts_of(diagnosis.profile)
+    return "" if facts is None else why_withheld(facts, code)

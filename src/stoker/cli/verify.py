@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample",
         type=_share,
-        default=1.0,
         metavar="SHARE",
-        help="compare a share of the blocks, 1%% or 0.01 (default: all of them)",
+        help="compare a share of the blocks, 1%% or 0.01, one at least (default: all of them); "
+        "with --against, of the samples (default: 64 of them)",
     )
     add_json(parser, "write it as JSON as well; - writes it to stdout, in place of the text")
     parser.add_argument(
@@ -52,19 +52,22 @@ def run(args: argparse.Namespace) -> int:
             if listener is not None:
                 listener(Progress(leg="", text="comparing checksums", fraction=done, left_s=None))
 
-        found = verify(Path(args.pack), share=args.sample, on_step=tell)
+        found = verify(Path(args.pack), share=args.sample or 1.0, on_step=tell)
     answer(args.json, lambda: to_json(found), lambda: write_stdout(render_verified(found)))
     return EXIT_ERROR if found.damage else EXIT_OK
 
 
 def _certify(args: argparse.Namespace) -> int:
-    from stoker.pack.fidelity import certify
+    from stoker.pack.fidelity import USUAL_COUNT, certify
     from stoker.pack.reader import open_pack
     from stoker.records.codec import to_json
     from stoker.report.pack import render_certificate
 
+    pack = open_pack(args.pack)
+    share = args.sample
+    count = USUAL_COUNT if share is None else max(1, round(share * len(pack.usable)))
     with told_on_stderr():
-        found = certify(open_pack(args.pack), args.against)
+        found = certify(pack, args.against, count)
     answer(args.json, lambda: to_json(found), lambda: write_stdout(render_certificate(found)))
     return EXIT_OK if found.is_equivalent else EXIT_ERROR
 

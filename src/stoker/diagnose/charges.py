@@ -57,8 +57,11 @@ def samples_in_memory(case: Case) -> Charges:
 
 
 def samples_on_disk(case: Case) -> Charges:
-    """All samples, stored at most as large as they are finished, made once on all cores."""
-    samples, each = case.facts.loader.samples, case.facts.sample_bytes
+    """All samples as large as they are where they are cut, made once on all cores.
+
+    Finished ones may be four times as large: floats of what is stored as uint8.
+    """
+    samples, each = case.facts.loader.samples, case.facts.packed_bytes
     if samples is None or each is None:
         return Charges()
     cpu_s = sum(

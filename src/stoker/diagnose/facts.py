@@ -316,6 +316,12 @@ class Facts:
         return growth.bytes_per_batch * batches * times if batches else None
 
     @property
+    def packed_bytes(self) -> float | None:
+        """Bytes of one sample in a pack: as seen where it is cut, else those of a finished one."""
+        seen = self.loader.packed_bytes
+        return self.sample_bytes if seen is None else seen
+
+    @property
     def open_share(self) -> float:
         """Share of a sample's time that goes into opening files and archives."""
         return self.share_of(lambda stage: stage.stage.startswith("open "))

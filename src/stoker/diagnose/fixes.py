@@ -135,6 +135,14 @@ def _how_to_flatten(case: Case) -> str:
     return "one bytes buffer with offsets, or numpy arrays; they are never copied by reading"
 
 
+def _costs_of_a_pack(case: Case) -> str:
+    """Where no sample was seen as it is stored, its size is reckoned by finished ones."""
+    space = "disk space"
+    if case.facts.loader.packed_bytes is None and charges.samples_on_disk(case).disk_bytes:
+        space += " (reckoned by finished samples: too much where these are floats made of uint8)"
+    return f"{space}, and one pass over the data"
+
+
 FIXES: tuple[Fix, ...] = (
     Fix(
         code=FixCode.OVERLAP,
@@ -181,7 +189,7 @@ FIXES: tuple[Fix, ...] = (
         effort=3,
         after=stored_once,
         how=_how_to_pack,
-        costs="disk space, and one pass over the data",
+        costs=_costs_of_a_pack,
         preconditions=("the deterministic part does not change between runs",),
         charge=charges.samples_on_disk,
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.diagnose.case import Case
+from stoker.diagnose.facts import Facts
 from stoker.diagnose.fixes import BY_CODE, Fix
 from stoker.diagnose.queueing import ONLY_A_TRIAL
 from stoker.diagnose.store import gives_more, is_elsewhere
@@ -214,7 +215,7 @@ def _ranked(case: Case, fix: Fix, speedup: Spread | None, why_not: str = "") -> 
     if fix.code in _OF_FILES and is_elsewhere(case.facts):
         withheld = _OF_FILES[fix.code]
     elif not withheld:
-        withheld = _withheld(case, failed) if is_promise else _wide(case, fix.code)
+        withheld = why_withheld(case.facts, fix.code) if is_promise else _wide(case, fix.code)
     charged = fix.charge(case)
     # A handle that was opened before the fork has one position for all workers.
     first = (
@@ -250,11 +251,11 @@ def _wide(case: Case, code: FixCode) -> str:
     return _WIDE.get(code, "")
 
 
-def _withheld(case: Case, failed: str | None) -> str:
-    """Why a narrow interval is still no promise; empty where it is one."""
-    if failed is not None:
+def why_withheld(facts: Facts, code: FixCode) -> str:
+    """Why a narrow interval of this fix is still no promise in this run; empty where it is one."""
+    if code in WITH_WORKERS and facts.workers_failed is not None:
         return "workers failed on this data set here"
-    foreign, owned = case.facts.foreign_cores, case.facts.host.cores_owned
+    foreign, owned = facts.foreign_cores, facts.host.cores_owned
     if foreign >= _CROWDED * owned:
         return (
             f"{held_by_others(foreign, owned)}, and what it gives depends on them: measure on an "

@@ -115,7 +115,7 @@ def _tried_out(dataset: Any, folder: Path) -> tuple[bool, str]:
             problem = problem or f"{type(error).__name__}: {error}"
             continue
         drawn = "" if check_draws else ", before transforms with random generators of their own"
-        count = min(COMPARED, len(served))
+        count = min(COMPARED, len(served.pack.usable))
         return True, f"{count:,} samples compared with the script's own: the same bytes{drawn}"
     return False, problem
 

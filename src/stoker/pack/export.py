@@ -5,28 +5,30 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stoker.errors import InputError
+from stoker.errors import InputError, PackError
 from stoker.pack.manifest import Codec, Field, Role
 from stoker.pack.reader import Pack
-from stoker.pack.target import make_empty_folder
+from stoker.pack.target import new_files
 
 FORMATS = ("webdataset", "arrow")
 # Rows of one Arrow record batch: some tens of megabytes of raw photos.
 _BATCH_ROWS = 256
+_CLASSES = "classes.json"
 _MAGIC = {b"\xff\xd8": "jpg", b"\x89P": "png", b"GI": "gif", b"RI": "webp", b"BM": "bmp"}
 
 
 def export(pack: Pack, folder: Path, to: str) -> tuple[Path, ...]:
     """Write every usable sample into a new folder, one file a shard; returns the files.
 
-    Raw pictures become PNG, which loses nothing. Raises InputError for an unknown format, a folder
-    that isn't empty, and when the library that a format needs is missing.
+    Raw pictures become PNG, which loses nothing. All of it is there, or nothing that was not there
+    before. Raises InputError for an unknown format, a folder that isn't empty, and when the library
+    that a format needs is missing; PackError where it can't be written, and CorruptShardError.
     """
     if to not in FORMATS:
         raise InputError(
@@ -34,9 +36,26 @@ def export(pack: Pack, folder: Path, to: str) -> tuple[Path, ...]:
             looked_at=f"the formats {', '.join(FORMATS)}",
             run_next="stoker export --help",
         )
-    make_empty_folder(folder, what="an export")
-    write = _write_tars if to == "webdataset" else _write_arrow
-    return tuple(write(pack, folder))
+    write = _tar if to == "webdataset" else _arrow(pack)
+    suffix = "tar" if to == "webdataset" else "arrow"
+    names = [f"shard-{shard:06}.{suffix}" for shard in range(len(pack.shards))]
+    has_classes = to == "webdataset" and bool(pack.classes)
+    done = 0
+    try:
+        with new_files(folder, [*names, *([_CLASSES] * has_classes)], what="an export") as parts:
+            for shard, path in enumerate(parts[: len(names)]):
+                write(pack, shard, path)
+                done += 1
+            if has_classes:
+                parts[-1].write_text(json.dumps(list(pack.classes), ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise PackError(
+            f"the export can't be written: {error.strerror or error}",
+            looked_at=f"{folder.absolute()}: {done} of {len(names)} files were finished; all that "
+            "it had made there is removed again",
+            run_next="make room there, or give a folder elsewhere; then run it again",
+        ) from error
+    return tuple(folder / name for name in (*names, *([_CLASSES] * has_classes)))
 
 
 def _fields(pack: Pack) -> tuple[Field, ...]:
@@ -53,21 +72,14 @@ def _indices(pack: Pack, shard: int) -> list[int]:
     return [int(i) for i in usable[(usable >= start) & (usable < stop)]]
 
 
-def _write_tars(pack: Pack, folder: Path) -> Iterator[Path]:
-    for shard in range(len(pack.shards)):
-        path = folder / f"shard-{shard:06}.tar"
-        with tarfile.open(path, "w") as archive:
-            for index in _indices(pack, shard):
-                for field in _fields(pack):
-                    extension, data = _member(field, pack.value(field.name, index))
-                    info = tarfile.TarInfo(f"{index:09}.{extension}")
-                    info.size = len(data)
-                    archive.addfile(info, io.BytesIO(data))
-        yield path
-    if pack.classes:
-        path = folder / "classes.json"
-        path.write_text(json.dumps(list(pack.classes), ensure_ascii=False) + "\n")
-        yield path
+def _tar(pack: Pack, shard: int, path: Path) -> None:
+    with tarfile.open(path, "w") as archive:
+        for index in _indices(pack, shard):
+            for field in _fields(pack):
+                extension, data = _member(field, pack.value(field.name, index))
+                info = tarfile.TarInfo(f"{index:09}.{extension}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
 
 
 def _member(field: Field, value: Any) -> tuple[str, bytes]:
@@ -99,8 +111,8 @@ def _picture_bytes(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _write_arrow(pack: Pack, folder: Path) -> Iterator[Path]:
-    """Arrow IPC streams, as `datasets.Dataset.from_file` and `pyarrow.ipc.open_stream` read."""
+def _arrow(pack: Pack) -> Callable[[Pack, int, Path], None]:
+    """What writes Arrow IPC streams, as `datasets.Dataset.from_file` and `pyarrow.ipc` read."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -115,8 +127,8 @@ def _write_arrow(pack: Pack, folder: Path) -> Iterator[Path]:
     features = {field.name: _feature(pack, field) for field in fields}
     info = json.dumps({"info": {"features": features}})
     schema = schema.with_metadata({"huggingface": info})
-    for shard in range(len(pack.shards)):
-        path = folder / f"shard-{shard:06}.arrow"
+
+    def write(pack: Pack, shard: int, path: Path) -> None:
         indices = _indices(pack, shard)
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for at in range(0, len(indices), _BATCH_ROWS):
@@ -129,7 +141,8 @@ def _write_arrow(pack: Pack, folder: Path) -> Iterator[Path]:
                     for field in fields
                 ]
                 writer.write_batch(pa.record_batch(columns, schema=schema))
-        yield path
+
+    return write
 
 
 def _arrow_type(pa: Any, pack: Pack, field: Field) -> Any:

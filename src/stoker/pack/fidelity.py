@@ -20,6 +20,8 @@ from stoker.pack.summary import picture
 # A mean difference of one grey level of 255 is below what JPEG at quality 95 does to a picture.
 # Arrays are stored as they are: they have to be equal.
 ALLOWED_MEAN = 1.0
+# Samples that are compared where nobody says how many.
+USUAL_COUNT = 64
 _Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
@@ -36,6 +38,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     is_picture: bool
     compared: int
+    # That the pack holds.
+    samples: int
     # Of all pixels or numbers of the sample; None when a size differs.
     mean_difference: float | None
     largest_difference: float | None
@@ -43,13 +47,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     other_sizes: int
     labels_compared: int
     labels_equal: int
-    # crc32 over the names of the sources in the order of the pack.
+    # Of the names of the sources in the order of the pack, however it is cut into shards: equal for
+    # packs of the same sources in the same order.
     order_hash: str
     is_equivalent: bool
 
 
-def certify(pack: Pack, spec: str, count: int = 64) -> Certificate:
-    """Compare samples from all over the pack with the Dataset `module:object`, index by index.
+def certify(pack: Pack, spec: str, count: int = USUAL_COUNT) -> Certificate:
+    """Compare `count` samples from all over the pack with the Dataset `module:object`, by index.
 
     A pack of a Dataset that was cut is compared with the same cut. Otherwise the Dataset's
     transforms must end where the pack's do: a picture or uint8 array (H, W, 3), not a normalised
@@ -133,6 +138,7 @@ def _certificate(
         field=field.name,
         is_picture=is_picture,
         compared=len(pairs),
+        samples=len(pack.usable),
         mean_difference=mean,
         largest_difference=max((float(one.max(initial=0)) for one in distances), default=None),
         equal_pictures=equal,
@@ -163,10 +169,11 @@ def _pixels(given: Any, spec: str, name: str) -> NDArray[np.uint8]:
 
 
 def _order_hash(pack: Pack) -> int:
-    sums = 0
+    lengths = names = 0
+    if "source" not in pack.fields:
+        return 0
     for shard, record in enumerate(pack.shards):
-        if "source" in pack.fields:
-            offsets = pack.offsets("source", shard)
-            sums = zlib.crc32(np.ascontiguousarray(offsets).tobytes(), sums)
-            sums = zlib.crc32((Path(pack.path) / f"{record.stem}.source.bin").read_bytes(), sums)
-    return sums
+        each = np.diff(pack.offsets("source", shard))
+        lengths = zlib.crc32(np.ascontiguousarray(each).tobytes(), lengths)
+        names = zlib.crc32((Path(pack.path) / f"{record.stem}.source.bin").read_bytes(), names)
+    return zlib.crc32(b"%d %d" % (lengths, names))

@@ -27,8 +27,6 @@ from stoker.stats import Spread, bootstrap
 
 # Samples of a candidate that are packed: a second or two, and sizes to a few per cent.
 SAMPLED = 512
-# The side that ImageNet training stores; smaller sizes are not tried on their own account.
-_USUAL_SIZE, _SMALLEST = 256, 32
 # A loader that gives this much more than the device takes is not what it waits for.
 _ENOUGH = 1.05
 # Less gain than this isn't worth a copy of the data.
@@ -40,7 +38,7 @@ class PackCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
     `read_samples_per_s` is what the processors can take out of it, `storage_samples_per_s` what the
     disk gives when nothing is cached; `is_cached` whether it fits into memory and is read from
-    there after the first epoch.
+    there after the first epoch. `counted` says what was done for a sample.
     """
 
     tier: str
@@ -51,6 +49,7 @@ class PackCandidate(msgspec.Struct, frozen=True, kw_only=True):
     storage_samples_per_s: float
     is_cached: bool
     limit: str
+    counted: str = ""
     step_s: float | None = None
 
     @property
@@ -64,15 +63,17 @@ class PackCandidate(msgspec.Struct, frozen=True, kw_only=True):
 class PackPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast for all candidates. `recommended` is None when no pack would help.
 
-    `first` is what to know or to do before any pack, one sentence each.
+    `first` is what to know or to do before any pack, one sentence each; `withheld` why no step is
+    forecast beside a diagnosis.
     """
 
     schema: str = "stoker.pack-plan/1"
     samples: int
     source_bytes: int
     workers: int
-    # What the processors get from the source as it is: the decoding and resizing of now.
+    # What the processors get from the source as it is, and what was done for a sample.
     now_samples_per_s: Spread
+    now_counted: str = ""
     read_bytes_per_s: float
     write_bytes_per_s: float
     cache_bytes: int
@@ -83,18 +84,21 @@ class PackPlan(msgspec.Struct, frozen=True, kw_only=True):
     recommended: PackCandidate | None
     reason: str
     first: tuple[str, ...] = ()
+    withheld: str = ""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
     """What a diagnosed script needs: seconds a step on the device alone and as it is, batch.
 
-    `verdict` is what limits it now.
+    `verdict` is what limits it now, `withheld` why the diagnosis promises no gain; empty where it
+    may.
     """
 
     device_s: float
     real_s: float
     batch: int
     verdict: VerdictCode
+    withheld: str = ""
 
     @property
     def samples_per_s(self) -> float:
@@ -115,25 +119,29 @@ def plan(
     memory_bytes: int,
     hashes: bool = False,
     need: Need | None = None,
+    told: tuple[str, ...] = (),
 ) -> PackPlan:
     """Measure and forecast. `folder` is where the pack would lie; it need not exist.
 
-    `memory_bytes` can hold a pack. The last of the raw transforms says what decoding and
-    resizing give now. Raises InputError for transforms that can't be, and PackError as packing
-    does.
+    `memory_bytes` can hold a pack; `told` is known before. What the source gives now is brought to
+    the size of the last of the raw transforms, and so is what keeps its files; of a Dataset it is
+    the rate at which that pack is made. Raises InputError for transforms that can't be, and
+    PackError as packing does.
     """
     beside = _existing_parent(folder)
     some = subset(listing, SAMPLED)
-    host = _Host(workers, speed.disk(beside), memory_bytes)
+    asked = [one for one in transforms if one.tier == "raw"][-1]
+    host = _Host(workers, speed.disk(beside), memory_bytes, asked)
     candidates = []
+    has_files = listing.kind != "dataset"
     now: Spread | None = None
     with tempfile.TemporaryDirectory(dir=beside, prefix=".stoker-plan-") as made:
         for number, transform in enumerate(transforms):
             scratch = Path(made) / str(number)
             job = make_job(some, transform, hashes=hashes)
             candidate, rate = _measured(job, len(listing), scratch, host)
-            if transform.tier == "raw":
-                now = rate
+            if transform is asked:
+                now = speed.sources(some, asked, workers) if has_files else rate
             candidates.append(_with_step(candidate, need))
             shutil.rmtree(scratch)
     assert now is not None, "one candidate is raw"
@@ -143,6 +151,7 @@ def plan(
         source_bytes=int(listing.sizes.sum()),
         workers=workers,
         now_samples_per_s=now,
+        now_counted=speed.counted_of_sources(asked) if has_files else speed.MADE,
         read_bytes_per_s=host.disk.read_bytes_per_s,
         write_bytes_per_s=host.disk.write_bytes_per_s,
         cache_bytes=memory_bytes,
@@ -152,24 +161,9 @@ def plan(
         candidates=tuple(candidates),
         recommended=recommended,
         reason=reason,
-        first=_first(now, need),
+        first=(*told, *_first(now, need)),
+        withheld=need.withheld if need else "",
     )
-
-
-def candidates_for(asked: Transform, *, has_files: bool = True) -> tuple[Transform, ...]:
-    """The ways to pack that are compared: each tier at the size and at half of it.
-
-    All else is as it was `asked` for, whose tier doesn't count. The files' own bytes are among
-    them where there are files.
-    """
-    size = asked.size or _USUAL_SIZE
-    sizes = [size // 2, size] if size >= 2 * _SMALLEST else [size]
-    ways = [
-        msgspec.structs.replace(asked, tier=tier, size=one)
-        for tier in ("raw", "crop-jpeg", "jpeg")
-        for one in sizes
-    ]
-    return (*ways, Transform(tier="keep")) if has_files else tuple(ways)
 
 
 def subset(listing: Listing, count: int) -> Listing:
@@ -209,6 +203,8 @@ class _Host(NamedTuple):
     workers: int
     disk: speed.Disk
     memory_bytes: int
+    # To whose size files that are kept are brought when they are read.
+    asked: Transform
 
 
 def _measured(job: Job, count: int, scratch: Path, host: _Host) -> tuple[PackCandidate, Spread]:
@@ -224,7 +220,7 @@ def _measured(job: Job, count: int, scratch: Path, host: _Host) -> tuple[PackCan
     rate = _rate(steps)
     started_s = max(0.0, steps[0][0] - began - steps[0][1] / rate.median)
     bytes_each = sum(f.size for s in done.pack.shards for f in s.files) / len(done.pack)
-    reads = speed.reads(done.pack, host.workers)
+    reads = speed.reads(done.pack, host.workers, fit=host.asked)
     whole = bytes_each * count
     is_cached = whole < host.memory_bytes
     from_disk = host.disk.read_bytes_per_s / bytes_each
@@ -242,6 +238,7 @@ def _measured(job: Job, count: int, scratch: Path, host: _Host) -> tuple[PackCan
         storage_samples_per_s=from_disk,
         is_cached=is_cached,
         limit="processor" if is_cached or reads.median < from_disk else "storage",
+        counted=speed.counted_of(job.transform, host.asked),
     )
     return candidate, rate
 
@@ -262,7 +259,7 @@ def _rate(steps: list[tuple[float, int]]) -> Spread:
 
 def _with_step(candidate: PackCandidate, need: Need | None) -> PackCandidate:
     """With what a step of the diagnosed script takes, and what limits it then."""
-    if need is None:
+    if need is None or need.withheld:
         return candidate
     step_s = need.step_s(candidate.samples_per_s)
     limit = "device" if step_s == need.device_s else candidate.limit
@@ -273,18 +270,22 @@ def _first(now: Spread, need: Need | None) -> tuple[str, ...]:
     """What to know or to do before any pack."""
     if need is None:
         return ()
+    told = []
+    if need.withheld:
+        told.append(f"no step is forecast, as the diagnosis promises no gain: {need.withheld}")
     if need.verdict is VerdictCode.INCONCLUSIVE:
-        return (
+        told.append(
             "warning: the diagnosis is inconclusive, so what the device takes is uncertain and all "
-            "that follows from it; measure longer before a pack is made",
+            "that follows from it; measure longer before a pack is made"
         )
     if need.verdict is VerdictCode.SERIAL_LOADER:
         before, after = need.real_s * 1e3, need.step_s(now.median) * 1e3
-        return (
+        gives = f"; a step of {before:,.1f} ms becomes {after:,.1f} ms"
+        told.append(
             "first: let loading run beside the step (num_workers, or stoker run --apply overlap): "
-            f"decoding takes turns with it now; a step of {before:,.1f} ms becomes {after:,.1f} ms",
+            f"decoding takes turns with it now{'' if need.withheld else gives}"
         )
-    return ()
+    return tuple(told)
 
 
 def _choice(
@@ -294,8 +295,10 @@ def _choice(
     if need is not None and now.median >= _ENOUGH * need.samples_per_s:
         return None, _not_wanted(now, need)
     # Smaller pictures than were asked for are shown, and never chosen for the user.
-    asked = max(one.size or 0 for one in candidates)
-    fitting = [one for one in candidates if one.bytes < free and one.size in (None, asked)]
+    sizes = [one.size for one in candidates if one.tier != "keep"]
+    asked = None if None in sizes else max(one or 0 for one in sizes)
+    wanted = [one for one in candidates if one.tier == "keep" or one.size == asked]
+    fitting = [one for one in wanted if one.bytes < free]
     if not fitting:
         return None, "no candidate fits on the disk"
     best = max(fitting, key=lambda one: one.samples_per_s)
@@ -310,7 +313,7 @@ def _choice(
         )
     named = best.tier if best.size is None else f"{best.tier} at {best.size}"
     told = f"{named} gives {gain:.1f} times what decoding the sources gives"
-    if need is not None and need.verdict is VerdictCode.SERIAL_LOADER:
+    if need is not None and need.verdict is VerdictCode.SERIAL_LOADER and not need.withheld:
         beside, packed = need.step_s(now.median), need.step_s(best.samples_per_s)
         told += (
             f"; after loading runs beside the step, a step of {beside * 1e3:,.1f} ms becomes "
@@ -327,7 +330,8 @@ def _not_wanted(now: Spread, need: Need) -> str:
     )
     match need.verdict:
         case VerdictCode.SERIAL_LOADER:
-            return f"after that a pack gives 1.00x: {rates} when it runs beside the step"
+            gives = "" if need.withheld else "after that a pack gives 1.00x: "
+            return f"{gives}{rates} when it runs beside the step"
         case VerdictCode.DEVICE_BOUND | VerdictCode.INCONCLUSIVE:
             return f"device-bound: {rates}; if loading is waited for, it is not for want of a pack"
         case _:

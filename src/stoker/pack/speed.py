@@ -1,6 +1,7 @@
-"""How fast this machine reads packs: the disk beside one, and the processors out of one.
+"""How fast this machine reads packs and sources: the disk, and the processors out of memory.
 
-Writes one file of DISK_BYTES and removes it; everything else is read.
+Writes one file of DISK_BYTES and removes it; everything else is read. Sources and packs are read
+in one way, by as many threads with the Loader's decoder, so that their rates can be compared.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.pack.manifest import Codec, Field
+from stoker.errors import PackError
+from stoker.pack.imaging import fitted
+from stoker.pack.manifest import Codec, Field, Transform
 from stoker.pack.reader import Pack
+from stoker.pack.sources.dataset import SAMPLE_ERRORS
+from stoker.pack.sources.listing import Kind, Listing
+from stoker.pack.sources.reading import SampleReader
 from stoker.stats import Spread, bootstrap
 
 # Enough to be past a disk's own cache, little enough to be written in a second or so.
@@ -30,14 +37,15 @@ _READERS = 4
 _STRETCHES, _STRETCH_S = 5, 0.1
 # The share of a picture's area that RandomResizedCrop(0.08 to 1) takes on average.
 CROP_SHARE = 0.54
-_BATCH = 32
+# Copied at once; decoded pictures are many times dearer, and looked at the clock for after fewer.
+_BATCH, _FEW = 32, 4
 # A loader's batches are written to memory, not to a cache: so much of it, in turn, for a thread.
 _TURNED_OVER = 64 * 2**20
 # Larger ones are decoded into memory of their own, and are no part of a batch.
 _LARGEST_PICTURE = 16 * 2**20
 _JPEG = b"\xff\xd8"
 
-_Take = Callable[[NDArray[np.int64], np.random.Generator], None]
+_Take = Callable[[NDArray[np.int64], np.random.Generator], int]
 
 
 class Disk(NamedTuple):
@@ -69,41 +77,128 @@ def disk(folder: Path) -> Disk:
     return Disk(DISK_BYTES / written_s, total / read_s)
 
 
-def reads(pack: Pack, threads: int) -> Spread:
+def reads(pack: Pack, threads: int, *, fit: Transform) -> Spread:
     """Samples a second that so many threads take out of a pack that is in the page cache.
 
-    Raw pixels are copied, JPEGs decoded, of a crop-jpeg the part that a random crop takes; all is
-    put into memory that is turned over as a loader's batches are.
+    Raw pixels are copied, JPEGs decoded, of a crop-jpeg the part that a random crop takes; files
+    that were kept are decoded and brought to the size of `fit`. All is put into memory that is
+    turned over as a loader's batches are.
     """
-    takes = [_taker(pack) for _ in range(threads)]
+    return _rate([_taker(pack, fit) for _ in range(threads)], pack.usable)
+
+
+def sources(listing: Listing, fit: Transform, threads: int) -> Spread:
+    """The same out of the files themselves: opened, read, decoded, brought to the size of `fit`.
+
+    Samples that can't be read count for nothing. Raises PackError where that is all of them.
+    """
+    # What `reads` takes of a pack, and nothing beside it.
+    column = next((one for one in listing.columns if one.name == "image"), listing.columns[0])
+    some = msgspec.structs.replace(listing, columns=(column,))
+    readers = [SampleReader(some.kind, some.location, some.columns) for _ in range(threads)]
+    try:
+        takers = [_file_taker(some, reader, fit) for reader in readers]
+        found = _rate(takers, np.arange(len(listing)))
+    finally:
+        for reader in readers:
+            reader.close()
+    if not found.median:
+        raise PackError(
+            f"none of the samples of {listing.location} that were tried could be read",
+            looked_at=f"{len(listing):,} of them, for {_STRETCHES * _STRETCH_S:.1f} s",
+            run_next="see that the source is what you think it is",
+        )
+    return found
+
+
+# What is counted of a Dataset, whose samples only its own code makes.
+MADE = "made by the Dataset, and stored"
+
+
+def counted_of(transform: Transform, fit: Transform) -> str:
+    """What `reads` does for a sample of a pack that was made so."""
+    match transform.tier:
+        case "keep":
+            return f"decoded{_resized(fit)}"
+        case "crop-jpeg":
+            return f"a random crop decoded, {CROP_SHARE:.0%} of the area"
+        case "jpeg":
+            return "decoded"
+        case _:
+            return "copied"
+
+
+def counted_of_sources(fit: Transform) -> str:
+    """What `sources` does for a sample."""
+    return f"read, decoded{_resized(fit)}"
+
+
+def _resized(fit: Transform) -> str:
+    return "" if fit.size is None else f", resized to {fit.size}"
+
+
+class _Taker(NamedTuple):
+    """Takes samples by their indices, so many at once; says how many of them could be taken."""
+
+    take: _Take
+    at_once: int
+
+
+def _rate(takers: list[_Taker], indices: NDArray[np.int64]) -> Spread:
+    """Samples a second of all of them at once, each in a thread of its own."""
+    threads = len(takers)
     with ThreadPoolExecutor(threads) as pool:
 
         def stretch(seed: int) -> float:
-            counts = pool.map(
-                lambda n: _read_for(pack.usable, takes[n], seed * threads + n), range(threads)
+            rates = pool.map(
+                lambda n: _read_for(indices, takers[n], seed * threads + n), range(threads)
             )
-            return sum(counts) / _STRETCH_S
+            return sum(rates)
 
         stretch(99)  # pages and maps are there afterwards
         return bootstrap([stretch(seed) for seed in range(_STRETCHES)])
 
 
-def _read_for(indices: NDArray[np.int64], take: _Take, seed: int) -> int:
-    """How many samples one thread read in a stretch."""
+def _read_for(indices: NDArray[np.int64], taker: _Taker, seed: int) -> float:
+    """Samples a second of one thread in a stretch; what was begun at its end is finished."""
     random = np.random.default_rng(seed)
-    end = time.perf_counter() + _STRETCH_S
+    began = now = time.perf_counter()
     count = 0
-    while time.perf_counter() < end:
-        chosen = random.choice(indices, _BATCH)
-        take(chosen, random)
-        count += len(chosen)
-    return count
+    while now < began + _STRETCH_S:
+        count += taker.take(random.choice(indices, taker.at_once), random)
+        now = time.perf_counter()
+    return count / (now - began)
 
 
-def _taker(pack: Pack) -> _Take:
-    """Reads a batch of the pictures, or of the first field of a pack without."""
+def _taker(pack: Pack, fit: Transform) -> _Taker:
+    """Reads samples of the pictures, or of the first field of a pack without."""
     field = pack.field("image") if "image" in pack.fields else pack.batch_fields[0]
-    return _gatherer(pack, field.name) if field.is_fixed else _decoder(pack, field)
+    if field.is_fixed:
+        return _Taker(_gatherer(pack, field.name), _BATCH)
+    return _Taker(_decoder(pack, field, fit), _FEW)
+
+
+def _file_taker(listing: Listing, reader: SampleReader, fit: Transform) -> _Taker:
+    """Reads samples of one column as they lie in their files; pictures are decoded."""
+    column = listing.columns[0]
+    buffer = bytearray(_LARGEST_PICTURE)
+    batches = _Batches(_LARGEST_PICTURE)
+
+    def take(indices: NDArray[np.int64], _: np.random.Generator) -> int:
+        count = 0
+        for index in indices.tolist():
+            try:
+                read = reader.read(listing.sample(index))[column.name]
+                if column.kind is Kind.IMAGE:
+                    batches.put(_sized(_decode_whole(read, buffer), fit))
+            except ImportError:
+                raise
+            except SAMPLE_ERRORS:
+                continue
+            count += 1
+        return count
+
+    return _Taker(take, _FEW)
 
 
 class _Batches:
@@ -120,6 +215,11 @@ class _Batches:
         start, self._next = self._next, self._next + size
         return self._memory[start : start + size]
 
+    def put(self, pixels: NDArray[np.uint8]) -> None:
+        """A picture into its place; one that is too large for a batch stays where it is."""
+        if pixels.nbytes <= _LARGEST_PICTURE:
+            self.room(pixels.nbytes).reshape(pixels.shape)[:] = pixels
+
 
 def _gatherer(pack: Pack, name: str) -> _Take:
     """Copies of samples into a batch."""
@@ -127,48 +227,57 @@ def _gatherer(pack: Pack, name: str) -> _Take:
     largest = max(array.nbytes // len(array) for array in arrays)
     batches = _Batches(_BATCH * largest)
 
-    def take(indices: NDArray[np.int64], _: np.random.Generator) -> None:
+    def take(indices: NDArray[np.int64], _: np.random.Generator) -> int:
         shards, rows = pack.locate_many(indices)
         for shard in np.unique(shards).tolist():
             array, chosen = arrays[shard], rows[shards == shard]
             room = batches.room(len(chosen) * (array.nbytes // len(array)))
             out = room.view(array.dtype).reshape(len(chosen), *array.shape[1:])
             np.take(array, chosen, axis=0, out=out, mode="clip")
+        return len(indices)
 
     return take
 
 
-def _decoder(pack: Pack, field: Field) -> _Take:
+def _decoder(pack: Pack, field: Field, fit: Transform) -> _Take:
     """Decodes of pictures, each put into its batch; other bytes are only touched."""
     buffer = bytearray(_LARGEST_PICTURE)
     batches = _Batches(_LARGEST_PICTURE)
 
-    def take(indices: NDArray[np.int64], random: np.random.Generator) -> None:
+    def take(indices: NDArray[np.int64], random: np.random.Generator) -> int:
         for index in indices.tolist():
             if field.codec is Codec.CROP_JPEG:
                 pixels = _decode_crop(pack, index, random, buffer)
             elif field.codec in (Codec.JPEG, Codec.SOURCE):
-                shard, row = pack.locate(index)
-                needed = int(np.prod(pack.shapes(field.name, shard)[row]))
-                fits = buffer if needed <= len(buffer) else None
-                pixels = _decode_whole(bytes(pack.raw(field.name, index)), fits)
+                pixels = _decode_whole(bytes(pack.raw(field.name, index)), buffer)
+                if field.codec is Codec.SOURCE:
+                    pixels = _sized(pixels, fit)
             else:
                 pixels = np.frombuffer(pack.raw(field.name, index), np.uint8)
-            if pixels.nbytes <= _LARGEST_PICTURE:
-                batches.room(pixels.nbytes).reshape(pixels.shape)[:] = pixels
+            batches.put(pixels)
+        return len(indices)
 
     return take
 
 
-def _decode_whole(data: bytes, buffer: bytearray | None) -> NDArray[np.uint8]:
-    """As the Loader does: JPEGs by simplejpeg, into memory that is used again."""
+def _sized(pixels: NDArray[np.uint8], fit: Transform) -> NDArray[np.uint8]:
+    """A whole picture at the size that is asked for."""
+    from PIL import Image
+
+    return np.asarray(fitted(Image.fromarray(pixels), fit, None))
+
+
+def _decode_whole(data: bytes, buffer: bytearray) -> NDArray[np.uint8]:
+    """As the Loader does: JPEGs by simplejpeg, into memory that is used again if it holds them."""
     if data.startswith(_JPEG):
         import simplejpeg
 
         # CMYK is no JPEG that it turns RGB.
         with contextlib.suppress(ValueError):
+            height, width, _, _ = simplejpeg.decode_jpeg_header(data)
+            fits = 3 * height * width <= len(buffer)
             decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-                data, colorspace="RGB", buffer=buffer
+                data, colorspace="RGB", buffer=buffer if fits else None
             )
             return decoded
     from PIL import Image

@@ -80,18 +80,19 @@ def verify(
 ) -> Verified:
     """Compare the blocks of all files with their checksums, or a random `share` of them.
 
-    The same share picks the same blocks. Raises PackError when there is no pack, and
-    CorruptShardError when the manifest itself was changed.
+    A share is so many of all blocks, to the nearest one and one at least; the same share picks the
+    same ones. Raises PackError when there is no pack, and CorruptShardError when the manifest
+    itself was changed.
     """
     found = manifest.read(folder)
     everything = sum(_blocks(file) for shard in found.shards for file in shard.files)
-    random = np.random.default_rng(_SEED)
+    drawn = None if share == 1 else _drawn(everything, share)
     damage: list[Damage] = []
     compared = read = done = 0
     for shard in found.shards:
         for file in shard.files:
             count = _blocks(file)
-            chosen = range(count) if share == 1 else _chosen(random, count, share)
+            chosen = range(count) if drawn is None else _within(drawn, done, count)
             wrong_size = _wrong_size(folder, shard, file)
             if wrong_size is not None:
                 damage.append(wrong_size)
@@ -118,8 +119,16 @@ def verify(
     )
 
 
-def _chosen(random: np.random.Generator, count: int, share: float) -> list[int]:
-    return [int(block) for block in np.flatnonzero(random.random(count) < share)]
+def _drawn(count: int, share: float) -> NDArray[np.int64]:
+    """The numbers of so many of all blocks, in order."""
+    wanted = min(count, max(1, round(share * count)))
+    return np.sort(np.random.default_rng(_SEED).choice(count, wanted, replace=False))
+
+
+def _within(drawn: NDArray[np.int64], start: int, count: int) -> list[int]:
+    """Which of these are the `count` blocks from `start` on, by their numbers in the file."""
+    first, last = np.searchsorted(drawn, (start, start + count))
+    return [int(number) - start for number in drawn[first:last]]
 
 
 def _blocks(file: FileEntry) -> int:

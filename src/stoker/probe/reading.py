@@ -177,6 +177,7 @@ def _twin(trainer: Trainer) -> dict[str, Any]:
         "random_share": line["random_share"],
         "random_op": line["random_op"],
         "cut": line.get("cut"),
+        "packed_bytes": line.get("packed_bytes"),
         "sample_s": line["plain_s"],
         "collate_s": line["collate_s"],
     }

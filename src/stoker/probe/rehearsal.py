@@ -33,7 +33,7 @@ from stoker.probe.snapshot import size_of
 from stoker.probe.stage_lines import opened_files, stage_lines, waiting_share
 from stoker.probe.stage_twin import examine_stages
 from stoker.probe.storage.leg import Plan, measure_reads
-from stoker.split import find_cut
+from stoker.split import find_cut, packed_bytes
 
 # Batches of the sampler's order between what the script reads and what each side loader reads.
 # Leaping costs a microsecond a batch; the script will not get so far while it is examined, unless
@@ -41,6 +41,7 @@ from stoker.split import find_cut
 _LEAP = 5_000
 _READS_S = 3.0  # for leg Q: cold, warm, and up to eight readers
 _CUT_S = 0.5  # for where the transforms can be cut
+_SIZES_S = 0.2  # for how large samples are there
 _STAGES_S = 2.0  # for which stages give the same each time
 _AHEAD = 2  # batches a worker is ahead of what was taken
 
@@ -198,8 +199,7 @@ class Rehearsal:
                 indices = self._some_indices()
                 found = twin.examine(dataset, indices, 0.5 * limit_s) if indices else None
                 if found is not None:
-                    cut = find_cut(dataset, limit_s=min(_CUT_S, 0.2 * limit_s))
-                    told = {"cut": str(cut) if cut is not None else None}
+                    told = self._where_cut(dataset, indices, found["random_op"], limit_s)
                     # A data set that keeps samples makes only those that it was not asked for.
                     index = indices[-1 if found["is_kept"] else 0]
                     self._session.write(
@@ -210,6 +210,19 @@ class Rehearsal:
             with kept_random_state():
                 repeats = examine_stages(dataset, indices, min(_STAGES_S, 0.3 * limit_s))
             self._session.write("repeats", stages=repeats)
+
+    @staticmethod
+    def _where_cut(
+        dataset: Any, indices: list[Any], random_op: str | None, limit_s: float
+    ) -> dict[str, Any]:
+        """Where the transforms can be cut, and how large a sample is there.
+
+        Without a cut a pack holds whole samples, where these are the same every time.
+        """
+        cut = find_cut(dataset, limit_s=min(_CUT_S, 0.2 * limit_s))
+        is_kept = cut is not None or random_op is None
+        size = packed_bytes(dataset, cut, indices, limit_s=_SIZES_S) if is_kept else None
+        return {"cut": str(cut) if cut is not None else None, "packed_bytes": size}
 
     def _read_files(self, seconds: float) -> None:
         """Leg Q: raw reads of the files from which the samples of leg S came."""

@@ -112,6 +112,7 @@ class LoaderFacts(_Record, frozen=True, kw_only=True):
     random_share: float | None = None  # of the time of a sample, from the first random op on
     random_op: str | None = None  # the first operation whose result other seeds change
     cut: str | None = None  # the transforms by name: packed once, every epoch's, the device's
+    packed_bytes: float | None = None  # of a sample where it is cut, as a raw pack keeps it
     sample_s: float | None = None  # one sample, in the training process
     collate_s: float | None = None  # putting one batch together
 

@@ -88,10 +88,11 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The finding."""
+        drawn = "" if self.draws else "; no random numbers drawn"
         what = (
-            f"{self.compared} batches compared with the script's own way "
-            f"(order {self._order.hexdigest()[:12]}, data {self._data_sha256[:12]}"
-            f"{'' if self.draws else ', no random numbers drawn'})"
+            f"{self.compared} batches compared with the script's own way (hashes, to compare with "
+            f"another run's: order {self._order.hexdigest()[:12]}, data {self._data_sha256[:12]}"
+            f"{drawn})"
         )
         if not self.differing:
             return f"{what}: the same bytes"
@@ -99,7 +100,10 @@ class Certificate:
         if self.odd:
             odd = ", ".join(map(_text, sorted(self.odd, key=repr)))
             return f"{what}: OTHER DATA in {odd}"
-        return f"{what}: the same, but {places} draws random numbers: same distribution"
+        return (
+            f"{what}: the same bytes but for {places}, drawn at random: like another draw of the "
+            "script's own, as far as mean and spread tell"
+        )
 
     def as_record(self) -> dict[str, Any]:
         """The finding for programs."""

@@ -15,7 +15,7 @@ from stoker.errors import StokerError
 from stoker.random_state import undisturbed
 from stoker.remedy.private_random import own_generators
 from stoker.remedy.request import Request
-from stoker.remedy.settings import SAME, Change, Refusal, Settings, Subject
+from stoker.remedy.settings import Change, Refusal, Settings, Subject
 from stoker.remedy.shared_store import SharedStore
 from stoker.stand_in import StandIn, sample_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Compared anew are the first samples that a loader or worker asks for, and one of so many.
 _FIRST, _ONE_OF = 2, 256
+# All of them can't be compared: then nothing would be saved.
+_DATA = f"same order; same samples as far as they are compared, one of {_ONE_OF} while it serves"
 
 
 class PackedSamples:
@@ -112,7 +114,9 @@ def pack(subject: Subject, settings: Settings, request: Request) -> Change | Ref
         served = in_place_of(subject.dataset, folder, check_draws=draws)
     except StokerError as error:
         return Refusal(error.happened)
-    samples = f"{min(COMPARED, len(served)):,} samples compared: the same bytes"
+    # Behind generators of their own only what is stored could be compared.
+    what = "whole samples" if draws else "samples as they are stored"
+    count = min(COMPARED, len(served.pack.usable))
     rest = f", done anew: {served.recipe.rest}" if served.recipe.rest else ""
-    told = f"samples come out of the pack{rest} ({samples})"
-    return Change(settings, told, SAME, layer=PackedSamples(served))
+    told = f"samples come out of the pack{rest} ({count:,} {what} compared: the same bytes)"
+    return Change(settings, told, _DATA, layer=PackedSamples(served))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from stoker.pack.fidelity import Certificate
+from stoker.pack.fidelity import ALLOWED_MEAN, Certificate
 from stoker.pack.manifest import BadSample, Role
-from stoker.pack.plan import PackPlan
+from stoker.pack.plan import PackCandidate, PackPlan
 from stoker.pack.summary import PackSummary
 from stoker.pack.verify import Verified
 from stoker.report.numbers import amount, counted, percent
@@ -137,8 +137,8 @@ def render_plan(found: PackPlan) -> str:
     """The candidates as a table, and what to do."""
     rows = [
         f"{counted(found.samples, 'sample')}, {amount(found.source_bytes, 'bytes')} now",
-        f"  decoding and resizing by {counted(found.workers, 'worker')} gives "
-        f"{found.now_samples_per_s.median:,.0f} a second from the sources as they are (cached)",
+        f"  samples a second are those of {counted(found.workers, 'worker')} until they lie in a "
+        "batch: of the source in memory, of a pack in memory where it fits",
         f"  the disk reads {amount(found.read_bytes_per_s, 'bytes/s')} and writes "
         f"{amount(found.write_bytes_per_s, 'bytes/s')}, {amount(found.free_bytes, 'bytes')} free; "
         f"{amount(found.cache_bytes, 'bytes')} of memory can hold a pack",
@@ -148,26 +148,45 @@ def render_plan(found: PackPlan) -> str:
             f"  the device takes {found.needed_samples_per_s:,.0f} samples a second; a step is "
             f"{amount(found.step_s, 's')} now"
         )
-    rows += ["", f"  {'pack':<16} {'size':>9} {'packing':>9} {'samples/s':>10}  limited by"]
+    rows += ["", _candidate("pack", "size", "packing", "samples/s", "counted", "limited by")]
+    now = f"{found.now_samples_per_s.median:,.0f}"
+    rows.append(_candidate("none: as it is", "", "", now, found.now_counted, "processor"))
     for one in found.candidates:
-        name = one.tier if one.size is None else f"{one.tier} {one.size}"
         step = "" if one.step_s is None else f", step {amount(one.step_s, 's')}"
         rows.append(
-            f"  {name:<16} {amount(one.bytes, 'bytes'):>9} {amount(one.pack_s.median, 's'):>9} "
-            f"{one.samples_per_s:>10,.0f}  {one.limit}{step}"
+            _candidate(
+                _named(one),
+                amount(one.bytes, "bytes"),
+                amount(one.pack_s.median, "s"),
+                f"{one.samples_per_s:,.0f}",
+                one.counted,
+                f"{one.limit}{step}",
+            )
         )
     advice = found.reason if found.recommended is not None else f"do not pack: {found.reason}"
     return "\n".join([*rows, "", *found.first, advice]) + "\n"
 
 
+def _candidate(pack: str, size: str, packing: str, rate: str, done: str, limit: str) -> str:
+    """A row of the table."""
+    return f"  {pack:<19} {size:>9} {packing:>9} {rate:>10}  {done:<38}  {limit}".rstrip()
+
+
+def _named(one: PackCandidate) -> str:
+    if one.size is not None:
+        return f"{one.tier} {one.size}"
+    return one.tier if one.tier == "keep" else f"{one.tier}, own size"
+
+
 def render_certificate(found: Certificate) -> str:
     """Whether pack and Dataset give the same, and by how much they differ."""
     told = "equivalent" if found.is_equivalent else "NOT equivalent"
-    rows = [f"{line(found.pack)} and {line(found.dataset)}: {told} ({found.compared} compared)"]
+    compared = f"{found.compared:,} of {counted(found.samples, 'sample')} compared, by their index"
+    rows = [f"{line(found.pack)} and {line(found.dataset)}: {told} ({compared})"]
     if found.mean_difference is not None:
         mean = f"{found.mean_difference:.3g}"
         if found.is_picture:
-            mean = f"{found.mean_difference:.3f} grey levels"
+            mean = f"{found.mean_difference:.3f} grey levels (up to {ALLOWED_MEAN:g} is allowed)"
         rows.append(
             f"  {'pixels' if found.is_picture else line(found.field)}: mean difference {mean}, "
             f"largest {found.largest_difference:g}; {found.equal_pictures} equal to the last bit"
@@ -175,6 +194,9 @@ def render_certificate(found: Certificate) -> str:
     if found.other_sizes:
         kind = "picture" if found.is_picture else "array"
         rows.append(f"  of another size: {counted(found.other_sizes, kind)}")
-    rows.append(f"  labels: {found.labels_equal} of {found.labels_compared} equal")
-    rows.append(f"  order of the sources: {found.order_hash}")
+    labels = f"{found.labels_equal} of {found.labels_compared} equal"
+    rows.append(f"  labels: {labels if found.labels_compared else 'none to compare'}")
+    rows.append(
+        f"  hash of the sources' names in the pack's order, to compare packs by: {found.order_hash}"
+    )
     return "\n".join(rows) + "\n"

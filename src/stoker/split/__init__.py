@@ -15,6 +15,7 @@ from stoker.split.row import (
     row_with,
     with_steps,
 )
+from stoker.split.size import packed_bytes
 
 __all__ = [
     "Chain",
@@ -30,6 +31,7 @@ __all__ = [
     "is_equal",
     "name_of",
     "owner_of",
+    "packed_bytes",
     "row_with",
     "seed_all",
     "with_steps",

@@ -105,12 +105,14 @@ def marked(profile: Profile, scenario: Scenario) -> Scenario:
 
 
 def packed(profile: Profile, scenario: Scenario) -> Scenario | None:
-    """A marked run that reads a pack; None where the bytes of a finished sample are not known.
+    """A marked run that reads a pack; None where the bytes of a sample are not known.
 
-    Stored is what comes before the first random operation, at most a finished sample. Where leg Q
-    measured the store's transfer, a worker waits for the bytes that are more than now.
+    Stored is what comes before the first random operation: as large as it was seen there, else as a
+    finished sample. Where leg Q measured the store's transfer, a worker waits for the bytes that
+    are more than now.
     """
-    stored = scenario.workload.sample_bytes
+    seen = profile.loader.packed_bytes if profile.loader else None
+    stored = scenario.workload.sample_bytes if seen is None else seen
     if stored is None:
         return None
     after = whatif.pack(scenario, stored_bytes=stored)

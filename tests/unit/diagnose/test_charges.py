@@ -38,6 +38,21 @@ def test_a_pack_takes_the_finished_samples_of_disk_and_their_computing_of_time()
     assert charged(FixCode.PACK, starved(samples=None)) == Charges()
 
 
+def test_a_pack_is_as_large_as_samples_are_where_they_are_cut() -> None:
+    """A quarter of the finished ones: uint8, of which each epoch makes floats."""
+    cut = starved(packed_bytes=15_625.0)
+    assert charged(FixCode.PACK, cut).disk_bytes == 160_000 * 15_625
+    after = stored_once(case_of(cut))
+    assert after is not None
+    assert after.workload.stored_bytes == 15_625
+    (known, reckoned, nothing) = (
+        BY_CODE[FixCode.PACK].costs_for(case_of(given))
+        for given in (cut, starved(), starved(samples=None))
+    )
+    assert known == nothing == "disk space, and one pass over the data"
+    assert "reckoned by finished samples" in reckoned
+
+
 def test_files_of_another_form_take_a_pass_at_the_loaders_pace() -> None:
     reads = ReadCost(files=9, bytes_per_read=20_000.0, cold_s=None, warm_s=None)
     found = charged(FixCode.SHARD, msgspec.structs.replace(starved(), reads=reads))

@@ -281,10 +281,12 @@ def test_repack_makes_a_damaged_shard_again(photos: Path, tmp_path: Path) -> Non
     np.testing.assert_array_equal(done.pack.value("image", 5), expected)
 
 
-def test_repack_with_other_settings_is_refused(photos: Path, tmp_path: Path) -> None:
+def test_other_settings_than_those_of_the_pack_are_refused(photos: Path, tmp_path: Path) -> None:
     packed(photos, tmp_path / "p")
     with pytest.raises(InputError, match="made in another way: size was 24, is 20"):
         repacked(job_of(photos, size=20), tmp_path / "p")
+    with pytest.raises(InputError, match="made in another way: size was 24, is 20"):
+        packed(photos, tmp_path / "p", How(resume=True), size=20)
 
 
 def test_append_adds_what_is_new_and_moves_nothing(photos: Path, tmp_path: Path) -> None:

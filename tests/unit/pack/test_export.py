@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import itertools
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,8 @@ import pytest
 import webdataset
 from PIL import Image
 
-from stoker.errors import InputError
-from stoker.pack import write_arrays
+from stoker.errors import InputError, PackError
+from stoker.pack import Pack, write_arrays
 from stoker.pack.export import export
 from tests.unit.pack.conftest import packed
 
@@ -117,6 +120,71 @@ def test_hugging_faces_datasets_reads_it(photos: Path, tmp_path: Path) -> None:
     for index, sample in enumerate(found):
         np.testing.assert_array_equal(np.asarray(sample["image"]), pack.value("image", index))
         assert sample["label"] == int(pack.value("label", index))
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+@pytest.mark.parametrize("to", ["webdataset", "arrow"])
+def test_an_export_that_the_disk_stops_leaves_nothing_and_a_second_one_goes_through(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, was_there: bool
+) -> None:
+    pack = packed(photos, tmp_path / "p").pack
+    assert pack is not None
+    target = tmp_path / "new" / "e"
+    if was_there:
+        target.mkdir(parents=True)
+    value, calls = Pack.value, itertools.count()
+
+    def full(pack: Pack, name: str, index: int) -> Any:
+        if next(calls) == 20:  # in the third of five shards
+            assert sorted(path.suffix for path in target.iterdir()) == [".part"] * 3
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return value(pack, name, index)
+
+    monkeypatch.setattr(Pack, "value", full)
+    with pytest.raises(PackError, match="can't be written: No space left on device") as caught:
+        export(pack, target, to)
+    assert "2 of 5 files were finished; all that it had made there is removed" in (
+        caught.value.looked_at
+    )
+    monkeypatch.undo()
+    assert target.exists() == target.parent.exists() == was_there
+    assert not was_there or list(target.iterdir()) == []
+    names = [path.name for path in export(pack, target, to)]
+    assert sorted(path.name for path in target.iterdir()) == sorted(names)
+    assert not any(name.endswith(".part") for name in names)
+
+
+def test_what_others_put_beside_a_failed_export_stays(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = packed(photos, tmp_path / "p").pack
+    assert pack is not None
+
+    def broken(_: Pack, name: str, index: int) -> Any:
+        (tmp_path / "e" / "notes.txt").write_text("mine")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pack, "value", broken)
+    with pytest.raises(KeyboardInterrupt):
+        export(pack, tmp_path / "e", "webdataset")
+    assert [path.name for path in (tmp_path / "e").iterdir()] == ["notes.txt"]
+    with pytest.raises(InputError, match="not empty") as caught:
+        export(pack, tmp_path / "e", "webdataset")
+    assert caught.value.run_next == "give a new folder"
+
+
+def test_an_export_that_was_killed_is_told_with_what_to_remove(
+    photos: Path, tmp_path: Path
+) -> None:
+    pack = packed(photos, tmp_path / "p").pack
+    assert pack is not None
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "shard-000000.tar.part").write_bytes(b"half a tar")
+    with pytest.raises(InputError, match="not empty") as caught:
+        export(pack, tmp_path / "e", "webdataset")
+    assert f"or was killed: then remove {tmp_path / 'e'}/*.part and run it" in caught.value.run_next
+    assert "shard-000000.tar.part" in caught.value.looked_at
+    assert (tmp_path / "e" / "shard-000000.tar.part").exists()
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:

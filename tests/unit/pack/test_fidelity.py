@@ -65,6 +65,28 @@ def test_the_users_own_pipeline_is_equal_to_the_last_bit(own: Write, pack: Pack)
     assert (found.labels_compared, found.labels_equal) == (21, 21)
 
 
+def test_the_certificate_says_what_was_compared_and_no_more(own: Write, pack: Pack) -> None:
+    told = render_certificate(certify(pack, own(), count=8))
+    assert "equivalent (8 of 21 samples compared, by their index)" in told
+    assert "mean difference 0.000 grey levels (up to 1 is allowed), largest 0; 8 equal" in told
+    assert "labels: 8 of 8 equal" in told
+    assert "hash of the sources' names in the pack's order, to compare packs by: " in told
+    assert "labels: none to compare" in render_certificate(certify(pack, own("(image,)")))
+
+
+def test_the_hash_of_the_order_is_that_of_the_order_alone(
+    own: Write, pack: Pack, photos: Path
+) -> None:
+    def hash_of(name: str, **options: object) -> str:
+        other = packed(photos, pack.path.parent / name, **options).pack
+        assert other is not None
+        return certify(other, own(), count=4).order_hash
+
+    assert certify(pack, own(), count=4).order_hash == hash_of("large", shard_bytes=10**6)
+    (photos / "a" / "00.png").rename(photos / "a" / "01.png")
+    assert hash_of("renamed") != certify(pack, own(), count=4).order_hash
+
+
 def test_another_resampler_is_told_by_how_much(own: Write, pack: Pack) -> None:
     found = certify(pack, own(resampler="NEAREST"), count=10)
     assert not found.is_equivalent

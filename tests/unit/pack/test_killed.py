@@ -153,16 +153,17 @@ def test_a_part_of_an_append_starts_beside_another_that_is_at_work(
     other.close()
 
 
+@pytest.mark.parametrize("how", [How(), RESUME])
 @pytest.mark.parametrize("has_head", [True, False])
 def test_killed_before_anything_was_finished_it_begins_anew(
-    photos: Path, tmp_path: Path, has_head: bool
+    photos: Path, tmp_path: Path, has_head: bool, how: How
 ) -> None:
     packed(photos, tmp_path / "at-once")
     folder = tmp_path / "p"
     killed_after(1, job_of(photos, size=20), folder)
     if not has_head:
         (folder / layout.JOURNAL).write_bytes(b"")
-    assert packed(photos, folder).samples == 21
+    assert packed(photos, folder, how).samples == 21
     assert contents(folder) == contents(tmp_path / "at-once")
 
 

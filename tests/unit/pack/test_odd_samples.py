@@ -68,6 +68,16 @@ def test_numbers_that_a_field_does_not_hold_are_left_out(in_hand: Callable[..., 
     assert [int(pack.value("label", n)) for n in (8, 9, 14, 15)] == [1, -1, 2, -(2**63)]
 
 
+def test_arrays_of_another_type_or_shape_are_left_out(in_hand: Callable[..., Path]) -> None:
+    first = np.zeros(3, np.float32)
+    given = {"at9": np.zeros(3), "at10": np.zeros(4, np.float32), "at35": 5}
+    assert reasons(in_hand(Samples(first=first, **given))) == {
+        9: "ValueError: an array of float64, the first is of float32",
+        10: "ValueError: an array of shape (4,), the first of (3,)",
+        35: "ValueError: an array of int: only arrays of numbers can be stored",
+    }
+
+
 def test_fractions_behind_whole_numbers_are_kept(in_hand: Callable[..., Path]) -> None:
     pack = open_pack(in_hand(Samples(at5=0.5, at30=0.25)))
     assert [float(pack.value("label", n)) for n in (0, 5, 30)] == [1.0, 0.5, 0.25]

@@ -51,3 +51,4 @@ def test_the_twin_line_names_the_cut_and_leaves_the_random_numbers(tmp_path: Pat
     (line,) = [one for one in read_lines(file)[0] if one["kind"] == "twin"]
     assert line["random_op"] == "shifted"
     assert line["cut"] == "packed once: squared | in every epoch: shifted"
+    assert line["packed_bytes"] == np.arange(5).nbytes

@@ -60,7 +60,8 @@ def layer_over(dataset: Signals, folder: Path) -> PackedSamples:
     made = plan(subject(dataset=dataset), parse(f"pack={folder}"))
     assert made.refused == ()
     ((_, change),) = made.applied
-    assert "done anew: shifted (16 samples compared: the same bytes)" in change.told
+    assert "done anew: shifted (16 whole samples compared: the same bytes)" in change.told
+    assert change.data.startswith("same order; same samples as far as they are compared")
     (layer,) = made.settings.layers
     assert isinstance(layer, PackedSamples)
     return layer
@@ -81,6 +82,20 @@ def test_samples_are_the_data_sets_own_and_hardly_one_is_made(folder: Path) -> N
         assert label == own_label
     assert states() == after
     assert 2 <= len(dataset.asked) < 10
+
+
+def test_behind_generators_of_its_own_only_what_is_stored_was_compared(folder: Path) -> None:
+    class Drawing(Signals):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own = random.Random(3)
+
+        def shifted(self, signal: Any) -> Any:
+            return signal + self.own.randrange(100)
+
+    dataset = Drawing()
+    ((_, change),) = plan(subject(dataset=dataset), parse(f"pack={folder}")).applied
+    assert "(16 samples as they are stored compared: the same bytes)" in change.told
 
 
 def test_a_data_set_that_changes_is_its_own_again(folder: Path) -> None:

@@ -98,7 +98,8 @@ def array_of(data: Any) -> np.ndarray[Any, Any]:
 
     Raises ValueError for anything else, and for arrays of text, objects or records.
     """
-    found = data if isinstance(data, np.ndarray) else np.load(io.BytesIO(data), allow_pickle=False)
+    is_file = isinstance(data, bytes)
+    found = np.load(io.BytesIO(data), allow_pickle=False) if is_file else data
     if not isinstance(found, np.ndarray) or found.dtype.kind not in NUMBERS:
         kind = getattr(found, "dtype", type(found).__name__)
         raise ValueError(f"an array of {kind}: only arrays of numbers can be stored")
