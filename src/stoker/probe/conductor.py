@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from stoker import clocks
 from stoker.probe.aside import Aside
 from stoker.probe.choice import Choice
 from stoker.probe.companions import Companion
@@ -50,7 +51,7 @@ class Conductor:
         self._session = session
         self._hooked = hooked
         self._pid = os.getpid()
-        self._now = time.perf_counter
+        self._now = clocks.wall_s
         self._budget_s = float(session.options["budget_s"])
         # which loader trains
         self._training: Track | None = None
