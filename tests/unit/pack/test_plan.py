@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+from stoker.errors import InputError
 from stoker.pack import speed
 from stoker.pack.manifest import Transform
 from stoker.pack.plan import (
@@ -38,6 +41,17 @@ ASKED = Transform(tier="raw", size=64, fit="pad", quality=30)
 def planned(photos: Path, folder: Path, memory_bytes: int = 10**9) -> PackPlan:
     listing = list_source(str(photos))
     return plan(listing, candidates_for(ASKED), folder, workers=1, memory_bytes=memory_bytes)
+
+
+def test_where_nothing_can_be_written_it_says_where(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path) -> speed.Disk:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(speed, "disk", full)
+    with pytest.raises(InputError, match=r"can be tried in .*: No space left on device"):
+        planned(photos, tmp_path / "p")
 
 
 @pytest.mark.usefixtures("small_disk")
