@@ -5,6 +5,7 @@ StokerError                        exit 1
 ├─ PackError
 │    ├─ PackVersionError
 │    └─ CorruptShardError          shard, block, expected, found
+├─ FolderError                     no folder for temporary files can be had
 ├─ ProbeError                      the examined script failed: its own traceback and exit code
 │    └─ NoLoopFound                what was looked for, where, and what points at the loop
 └─ LoaderError                     stage and sample id as notes
@@ -66,6 +67,10 @@ class PackVersionError(PackError):
 
 class CorruptShardError(PackError):
     """Bytes of a shard are not the bytes that were written."""
+
+
+class FolderError(StokerError):
+    """What is measured has nowhere to lie: no folder for temporary files, or a full disk."""
 
 
 class ProbeError(StokerError):

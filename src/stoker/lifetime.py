@@ -53,7 +53,22 @@ def is_alive(pid: int) -> bool:
         if not Path("/proc/self").exists():
             os.kill(pid, 0)  # sends nothing
             return True
-        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        state = _facts(pid)[0]
     except (OSError, IndexError):
         return False
     return state != "Z"
+
+
+def began(pid: int) -> int | None:
+    """When it began, in ticks since the boot, which tells it from a later one of its number; None
+    where it is gone, or that can't be told.
+    """
+    try:
+        return int(_facts(pid)[19])
+    except (OSError, IndexError):
+        return None
+
+
+def _facts(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat (proc(5)) behind the name, which may hold blanks itself."""
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

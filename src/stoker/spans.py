@@ -5,10 +5,11 @@ Standard library only: this module also runs inside the examined process.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
+
+from stoker import clocks
 
 
 class Clock(Protocol):
@@ -26,8 +27,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    wall_ns = staticmethod(time.perf_counter_ns)
-    cpu_ns = staticmethod(time.thread_time_ns)
+    wall_ns = staticmethod(clocks.wall_ns)
+    cpu_ns = staticmethod(clocks.cpu_ns)
 
 
 class FakeClock:

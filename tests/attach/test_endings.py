@@ -147,6 +147,16 @@ def test_a_loader_of_one_batch_has_a_step_of_its_whole_epoch() -> None:
     assert profile.real.median == about(STEP_S + LOAD_S, 0.5)
 
 
+@pytest.mark.full
+def test_with_all_its_streams_closed_a_doctor_writes_its_answer(in_folder: Path) -> None:
+    doctor = [sys.executable, "-m", "stoker", "doctor", "--json", "d.json"]
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *doctor, script("ending.py")]
+    ended = subprocess.run([*command, "three-steps"], timeout=60, check=False)
+
+    assert ended.returncode == 3
+    assert _profile(in_folder / "d.json")["legs"]["R"]["steps"] <= 3
+
+
 # -- the script fails ------------------------------------------------------------------------------
 
 

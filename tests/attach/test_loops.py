@@ -45,6 +45,14 @@ def test_a_plain_loop_takes_the_step_and_the_loader_one_after_the_other() -> Non
     assert profile.exit_code == 0
 
 
+@pytest.mark.full
+def test_a_script_that_holds_pythons_clocks_still_takes_as_long_as_any_other() -> None:
+    profile = watch("frozen.py")
+
+    _is_serial(profile)
+    assert profile.end in (End.BUDGET, End.CONVERGED)
+
+
 @pytest.mark.parametrize("arguments", WITH_WORKERS)
 def test_two_workers_load_beside_the_step(arguments: str) -> None:
     # Workers that import torch anew take seconds to start, for each leg that starts some.

@@ -89,3 +89,21 @@ def test_a_loop_that_is_left_early_ends_its_workers_and_the_exit_code_is_the_scr
     )
     assert ended.returncode == 7, ended.stderr
     assert ended.stdout.startswith("0 3 ")
+
+
+@pytest.mark.full
+def test_what_the_doctors_run_has_read_of_stdin_the_training_reads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stoker = [sys.executable, "-m", "stoker", "run", "--budget", "1", "--trial", "0.2"]
+    ended = subprocess.run(
+        [*stoker, str(SCRIPT.with_name("asked.py"))],
+        input="4\nand more\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "told 4\nand more\n"), ended.stderr
+    assert "told 4" not in ended.stderr.partition("overlap")[2]

@@ -203,6 +203,11 @@ def test_the_trial_leaves_nothing_behind(place: Place, monkeypatch: pytest.Monke
     assert list(place.session.iterdir()) == []
 
 
+def test_where_the_session_takes_no_folder_the_trial_says_so(place: Place) -> None:
+    reason = sandbox.unavailable(place.session / "gone")
+    assert reason == "no folder for the trial can be made: No such file or directory"
+
+
 @pytest.mark.usefixtures("allowed")
 def test_a_session_inside_the_working_directory_is_refused_with_the_way_out(place: Place) -> None:
     inside = place._replace(session=place.project / "session")

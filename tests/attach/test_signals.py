@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from stoker.lifetime import is_alive
 from stoker.probe import launch, sandbox
 from stoker.probe.held_back import TO_END, held_back
 from stoker.probe.session import OPTIONS_FILE
+from stoker.probe.session_folder import session_folder
 from tests.attach.examined import doctor
 
 pytestmark = pytest.mark.usefixtures("in_folder")
@@ -83,7 +83,7 @@ def test_a_script_ends_with_a_doctor_that_is_killed(
         process.kill()
         process.wait(PATIENCE_S)
         assert _is_ended(pid)
-    _discard()
+    _is_cleared_by_the_next()
 
 
 def test_a_launcher_is_told_to_end_with_a_doctor_that_is_killed() -> None:
@@ -95,7 +95,7 @@ def test_a_launcher_is_told_to_end_with_a_doctor_that_is_killed() -> None:
         _, errors = process.communicate(timeout=PATIENCE_S)
         assert errors == "told\n"
         assert _is_ended(pid)
-    _discard()
+    _is_cleared_by_the_next()
 
 
 def test_a_script_that_a_thread_starts_outlives_the_thread() -> None:
@@ -106,7 +106,7 @@ def test_a_script_that_a_thread_starts_outlives_the_thread() -> None:
         prepared = launch.prepared(command, session)
         children.append(launch.start(prepared, session, {}))
 
-    with launch.session_folder() as folder:
+    with session_folder() as folder:
         thread = threading.Thread(target=start, args=(folder,))
         thread.start()
         thread.join()
@@ -114,8 +114,8 @@ def test_a_script_that_a_thread_starts_outlives_the_thread() -> None:
         assert '"asked_by": null' in (folder / OPTIONS_FILE).read_text()
 
 
-def _discard() -> None:
-    """A doctor that was killed leaves its session: take it away."""
-    for session in Path(os.environ["TMPDIR"]).glob("stoker-*"):
-        sandbox.discard(session)
-        shutil.rmtree(session)
+def _is_cleared_by_the_next() -> None:
+    """A doctor that was killed leaves its session, until the next one begins."""
+    assert len(list(Path(os.environ["TMPDIR"]).glob("stoker-*"))) == 1
+    with session_folder() as folder:
+        assert list(Path(os.environ["TMPDIR"]).glob("stoker-*")) == [folder]

@@ -85,6 +85,15 @@ def test_the_main_thread_is_the_kernels() -> None:
     assert lifetime.is_main_thread() and seen == [False]
 
 
+def test_a_process_is_told_from_a_later_one_of_its_number_by_when_it_began() -> None:
+    own = lifetime.began(os.getpid())
+    with subprocess.Popen(["sleep", "20"]) as process:
+        later = lifetime.began(process.pid)
+        process.kill()
+    assert own is not None and later is not None and own <= later
+    assert lifetime.began(process.pid) is None
+
+
 def test_who_has_ended_and_was_not_waited_for_is_not_alive() -> None:
     process = subprocess.Popen(["true"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

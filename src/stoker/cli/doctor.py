@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stoker.cli import gate
-from stoker.cli.files import JsonOutput, add_json
+from stoker.cli.files import JsonOutput, add_json, require_apart
 from stoker.cli.quantities import count, seconds
 from stoker.errors import EXIT_ERROR, EXIT_INCONCLUSIVE, EXIT_OK
 
@@ -87,8 +87,11 @@ def run(args: argparse.Namespace) -> int:
     from stoker.cli.progress import watched
     from stoker.diagnose.diagnosis import diagnose
     from stoker.probe.attach import Options, Target, examine
+    from stoker.probe.command import source_of
     from stoker.zoo.load import load_zoo
 
+    if args.json is not None:
+        require_apart(args.json.given, [source_of(args.call.kind, args.call.argv)])
     target = Target(kind=args.call.kind, argv=args.call.argv)
     options = Options(
         budget_s=args.budget, steps=args.steps, allow_writes=args.allow_writes, tries=args.tries

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.cli.streams import write_stdout
-from stoker.errors import InputError
+from stoker.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from stoker.records.diagnosis import Diagnosis
@@ -36,6 +36,19 @@ def read_diagnosis(given: str) -> Diagnosis:
             run_next="stoker doctor --json FILE SCRIPT writes a diagnosis",
         ) from error
     return codec.from_json(text, diagnosis.Diagnosis, source=source, schema=diagnosis.SCHEMA)
+
+
+def require_apart(json: str, read: Iterable[Path | str | None]) -> None:
+    """Raise UsageError where `--json` names one of the files that the command reads itself."""
+    for path in read:
+        if path is None or not Path(json).is_file() or not Path(path).is_file():
+            continue
+        if Path(json).samefile(path):
+            raise UsageError(
+                f"--json {json} would be written over {path}",
+                looked_at=str(Path(path).absolute()),
+                run_next="give --json a file of its own",
+            )
 
 
 class JsonOutput(NamedTuple):

@@ -19,6 +19,9 @@ _EXIT_CODES = """exit codes:
 
 def run() -> NoReturn:
     """Run with the process's own arguments, and exit."""
+    from stoker.cli.streams import open_closed
+
+    open_closed()
     sys.exit(main(sys.argv[1:]))
 
 

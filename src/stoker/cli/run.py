@@ -8,16 +8,25 @@ is added to stdout; what was done, and what it saved, goes to stderr.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from stoker.cli.files import JsonOutput, read_diagnosis
+from stoker.cli.files import JsonOutput, read_diagnosis, require_apart
 from stoker.cli.quantities import count, seconds
-from stoker.errors import EXIT_OK, InputError, NoLoopFound, UsageError
+from stoker.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    FolderError,
+    InputError,
+    NoLoopFound,
+    ProbeError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from stoker.cli.parser import ScriptCall
@@ -94,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Choose the remedies, then become the script or show what would be done."""
-    from stoker.probe.command import command_of
+    from stoker.probe.command import command_of, source_of
     from stoker.remedy.request import parse
 
     requests = parse(args.apply)
@@ -102,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
     _refuse_contradictions(args, requests)
     command = command_of(args.call.kind, args.call.argv, asked="run")
     path = _json_path(args.json)
+    if path is not None:
+        require_apart(path, [source_of(args.call.kind, args.call.argv), args.diagnosis])
     diagnosis = read_diagnosis(args.diagnosis) if args.diagnosis is not None else None
     if diagnosis is not None:
         _require_same_script(diagnosis, args.call, args.diagnosis)
@@ -117,7 +128,10 @@ def run(args: argparse.Namespace) -> int:
         if path is not None:
             from stoker.remedy.ledger import account_text
 
-            JsonOutput(path).write(account_text(args.call.argv, ()))
+            try:
+                JsonOutput(path).write(account_text(args.call.argv, ()))
+            except InputError as error:  # the disk may have filled up meanwhile
+                _tell(error.happened, is_quiet=args.quiet)
         return _become(command, {})
     return _become(command, _environment(requests, diagnosis, path, args))
 
@@ -169,21 +183,34 @@ def _json_path(given: str | None) -> str | None:
 
 
 def _examine(args: argparse.Namespace) -> Diagnosis | None:
-    """A short doctor's run; None where it sees no loop, which is no reason not to train."""
+    """A short doctor's run; None where it sees no loop, or none can be made: no reason not to
+    train.
+    """
     from stoker.cli.progress import watched
+    from stoker.cli.stdin_twice import read_twice
     from stoker.diagnose.diagnosis import diagnose
     from stoker.probe.attach import Options, Target, examine
     from stoker.records.profile import End
 
     target = Target(kind=args.call.kind, argv=args.call.argv)
     try:
-        with watched(quiet=args.quiet, stream=sys.stderr) as on_progress:
-            profile = examine(target, Options(budget_s=args.budget), on_progress=on_progress)
-    except NoLoopFound as error:
+        with watched(quiet=args.quiet, stream=sys.stderr) as on_progress, read_twice() as stdin:
+            profile = examine(
+                target, Options(budget_s=args.budget), on_progress=on_progress, stdin=stdin
+            )
+    except (NoLoopFound, FolderError) as error:
         _tell(error.happened, is_quiet=args.quiet)
         return None
     if profile.end is End.INTERRUPTED:
-        raise KeyboardInterrupt  # whoever stops the doctor doesn't want the training either
+        # Whoever stops the doctor doesn't want the training either.
+        if profile.exit_code in (EXIT_OK, EXIT_INTERRUPTED):
+            raise KeyboardInterrupt
+        raise ProbeError(
+            "told to end before the training was begun",
+            looked_at="the doctor's run that comes first",
+            run_next="--diagnosis FILE, or --apply with a list, begins without one",
+            exit_code=profile.exit_code,
+        )
     return diagnose(profile)
 
 
@@ -289,11 +316,9 @@ def _environment(
     from stoker.remedy.orders import Orders
 
     loader = diagnosis.profile.loader if diagnosis is not None else None
-    baseline_s, edge_s = _pace(diagnosis) if diagnosis is not None else (None, 0.0)
     orders = Orders(
         requests=requests,
-        baseline_s=baseline_s,
-        edge_s=edge_s,
+        **(_pace(diagnosis) if diagnosis is not None else {}),
         dataset=loader.dataset if loader is not None else None,
         batch_bytes=loader.batch_bytes if loader is not None else None,
         worker_bytes=diagnosis.profile.worker_bytes if diagnosis is not None else None,
@@ -302,6 +327,7 @@ def _environment(
         checked_batches=args.certify,
         window_s=args.trial,
         is_quiet=args.quiet,
+        pid=os.getpid(),
     )
     site = str(Path(attach.__file__).parent / "site")
     path = os.environ.get("PYTHONPATH")
@@ -312,16 +338,22 @@ def _environment(
     }
 
 
-def _pace(diagnosis: Diagnosis) -> tuple[float | None, float]:
-    """Seconds of a batch as the script has it, and what of that the boundaries of epochs take:
-    remedies are tried within epochs.
+def _pace(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Seconds of a batch as the script has it, with half of their interval, and what of that the
+    boundaries of epochs take: remedies are tried within epochs.
     """
     from stoker.records.diagnosis import Part
 
-    step_s, loader = diagnosis.step.real_s, diagnosis.profile.loader
+    step_s, loader, real = diagnosis.step.real_s, diagnosis.profile.loader, diagnosis.profile.real
     batches = loader.batches_per_step if loader is not None else 1.0
     edge_s = sum(row.seconds for row in diagnosis.ledger if row.part is Part.EPOCH_EDGE)
-    return step_s and step_s / batches, max(0.0, edge_s) / batches
+    found: dict[str, Any] = {"edge_s": max(0.0, edge_s) / batches}
+    if step_s is not None:
+        found["baseline_s"] = step_s / batches
+    if step_s is not None and real is not None and math.isfinite(real.half_width_share):
+        found["baseline_half_s"] = real.half_width_share * step_s / batches
+        found["baseline_steps"] = real.count
+    return found
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:

@@ -5,9 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from stoker.errors import StokerError
+
+
+def open_closed() -> None:
+    """Have standard streams that are closed (`<&- >&- 2>&-`) lead nowhere.
+
+    The next file that is opened would get the number of a closed one, and with it what was meant
+    for the stream: what the script prints, for one.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest that is free: this number.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
 
 
 def write_stdout(text: str, *, encoding: str | None = None) -> None:

@@ -6,6 +6,8 @@ import hashlib
 import time
 from typing import Literal, Protocol
 
+from stoker import clocks
+
 Host = Literal["sleep", "spin", "gil"]
 
 # Linux wakes a sleeper up to its timer slack of 50 µs late; Python saw 65 to 90 µs.
@@ -33,7 +35,7 @@ class HostTime(Protocol):
 class RealHost:
     """The machine's own time; `host` says what the thread does while it waits."""
 
-    now = staticmethod(time.perf_counter)
+    now = staticmethod(clocks.wall_s)
 
     def __init__(self, host: Host) -> None:
         self._wait = {"sleep": _sleep, "spin": _spin, "gil": _spin_with_gil}[host]
@@ -44,29 +46,29 @@ class RealHost:
 
     def spend(self, seconds: float) -> None:
         """Use CPU time in this thread, and with it the GIL, as the Python side of a launch does."""
-        end = time.thread_time() + seconds
-        while time.thread_time() < end:
+        end = clocks.cpu_s() + seconds
+        while clocks.cpu_s() < end:
             pass
 
 
 def _sleep(deadline: float) -> None:
     """Free the core and the GIL, but for the last moment."""
-    left = deadline - time.perf_counter() - _SPIN_S
+    left = deadline - clocks.wall_s() - _SPIN_S
     if left > 0:
         time.sleep(left)
-    while time.perf_counter() < deadline:
+    while clocks.wall_s() < deadline:
         pass
 
 
 def _spin(deadline: float) -> None:
     """Keep a core busy and leave the GIL to others, as a driver does that polls."""
-    while time.perf_counter() < deadline - _SPIN_S:
+    while clocks.wall_s() < deadline - _SPIN_S:
         hashlib.sha256(_SPIN_BLOCK).digest()
-    while time.perf_counter() < deadline:
+    while clocks.wall_s() < deadline:
         pass
 
 
 def _spin_with_gil(deadline: float) -> None:
     """Keep a core busy and the GIL too; others get it when they have asked for 5 ms."""
-    while time.perf_counter() < deadline:
+    while clocks.wall_s() < deadline:
         pass

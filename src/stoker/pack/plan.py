@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from stoker.errors import InputError
 from stoker.pack import speed
 from stoker.pack.build import How, Progress, build
 from stoker.pack.job import Job, make_job
@@ -131,7 +132,7 @@ def plan(
     beside = _existing_parent(folder)
     some = subset(listing, SAMPLED)
     asked = [one for one in transforms if one.tier == "raw"][-1]
-    host = _Host(workers, speed.disk(beside), memory_bytes, asked)
+    host = _Host(workers, _disk(beside), memory_bytes, asked)
     candidates = []
     has_files = listing.kind != "dataset"
     now: Spread | None = None
@@ -195,6 +196,19 @@ def _existing_parent(folder: Path) -> Path:
     while not path.is_dir():
         path = path.parent
     return path
+
+
+def _disk(folder: Path) -> speed.Disk:
+    """What the disk does. Raises InputError where it takes no file, or is full."""
+    try:
+        return speed.disk(folder)
+    except OSError as error:
+        raise InputError(
+            f"no pack can be tried in {folder}: {error.strerror}",
+            looked_at=f"a file of {speed.DISK_BYTES // 10**6} MB there, which was removed again",
+            run_next="stoker pack SRC DST --plan, with a DST where you may write, on a disk with "
+            "room",
+        ) from error
 
 
 class _Host(NamedTuple):

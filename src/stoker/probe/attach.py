@@ -11,13 +11,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 import stoker
+from stoker import clocks
 from stoker.errors import InputError, NoLoopFound, ProbeError
 from stoker.probe import gap_reading, launch, reading, sandbox, trainer_lines
 from stoker.probe.command import Kind, as_typed, command_of, digest_of
@@ -25,6 +25,7 @@ from stoker.probe.descendants import descendants, end_tree, send
 from stoker.probe.held_back import TO_END, held_back
 from stoker.probe.host import host_facts
 from stoker.probe.session import read_lines
+from stoker.probe.session_folder import lack_of_room, session_folder, unusable
 from stoker.probe.trials import TRY_SHARE
 from stoker.records.profile import End, Environment, Profile, Script
 
@@ -95,18 +96,20 @@ def examine(
     options: Options,
     *,
     on_progress: Callable[[Progress], None] | None = None,
+    stdin: int | None = None,
 ) -> Profile:
-    """Run the target under the probe.
+    """Run the target under the probe; `stdin` is a descriptor in place of this process's own.
 
     Returns a Profile also for a run that was interrupted or crashed, once a loop was seen. Raises
-    InputError for a target that can't be run, NoLoopFound for a run without a training loop, and
-    ProbeError (with the script's own exit code) for a run that failed before there was one.
+    InputError for a target that can't be run, FolderError where TMPDIR takes no file, NoLoopFound
+    for a run without a training loop, and ProbeError (with the script's own exit code) for a run
+    that failed before there was one.
     """
     command = command_of(target.kind, target.argv)
     script = _script(target)
     signals: list[int] = []  # held back until all is cleaned up
-    with held_back(TO_END, signals.append), launch.session_folder() as folder:
-        return _Run(script, options, folder, on_progress, signals).run(command)
+    with held_back(TO_END, signals.append), session_folder() as folder:
+        return _Run(script, options, folder, on_progress, signals, stdin).run(command)
 
 
 class _Run:
@@ -119,7 +122,9 @@ class _Run:
         folder: Path,
         on_progress: Callable[[Progress], None] | None,
         signals: list[int],
+        stdin: int | None,
     ) -> None:
+        self._stdin = stdin
         self._script = script
         self._options = options
         self._folder = folder
@@ -153,7 +158,9 @@ class _Run:
             "stages": self._options.stages,
         }
         try:
-            return launch.start(prepared, self._folder, options, tries=self._options.tries)
+            return launch.start(
+                prepared, self._folder, options, stdin=self._stdin, tries=self._options.tries
+            )
         except OSError as error:
             program = prepared.command[0]
             raise InputError(
@@ -174,7 +181,7 @@ class _Run:
             except subprocess.TimeoutExpired:
                 pass
             self._look()
-            now = time.monotonic()
+            now = clocks.wall_s()
             if self._signal is not None:
                 if told is None:
                     told = now
@@ -201,7 +208,7 @@ class _Run:
                 if line["kind"] == "leg":
                     self._tell_leg(line["leg"], line["elapsed_s"], line.get("variant", ""))
                 elif line["kind"] == "end" and line["elapsed_s"]:
-                    self._ended_at = self._ended_at or time.monotonic()
+                    self._ended_at = self._ended_at or clocks.wall_s()
                     self._was_stopped |= line["reason"] not in _ENDED_ITSELF
 
     def _tell_leg(self, leg: str, elapsed_s: float, variant: str) -> None:
@@ -236,6 +243,9 @@ class _Run:
             code = 0
         elif code != 0:
             end = End.CRASHED
+        lack = lack_of_room(self._folder)
+        if lack is not None:
+            self._notes.append(f"what was measured at last is lost: TMPDIR: {lack.strerror}")
         environment = Environment(
             stoker=stoker.__version__,
             python="",
@@ -255,7 +265,7 @@ class _Run:
             environment=environment,
         )
         if profile is None:
-            raise self._no_loop(code)
+            raise self._no_loop(code) if lack is None else unusable(lack)
         return profile
 
     def _no_loop(self, code: int) -> ProbeError:

@@ -34,6 +34,7 @@ from stoker.probe.captured import (
 )
 from stoker.probe.held_back import TO_END, held_back
 from stoker.probe.session import read_lines
+from stoker.probe.session_folder import session_folder
 from stoker.records.profile import Script
 
 _POLL_S = 0.2
@@ -92,7 +93,7 @@ def packed_there(
     SIGHUP and SIGQUIT end this with their exit codes, and not before all is cleaned up.
     """
     signals: list[int] = []
-    with held_back(TO_END, signals.append), launch.session_folder() as folder:
+    with held_back(TO_END, signals.append), session_folder() as folder:
         summary = _Run(folder, on_step, signals).run(script, command, wanted, errand)
     if signals:  # at the very end
         raise SystemExit(128 + signals[0])

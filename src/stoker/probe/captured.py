@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from stoker import lifetime
+from stoker import clocks, lifetime
 from stoker.probe.hooks.torch import batch_size_of, samples_of
 from stoker.probe.session import Session
 
@@ -127,7 +126,7 @@ class Capture:
         def __next__(iterator: Any) -> Any:  # noqa: N807 - takes the place of the method
             batch = original(iterator)
             if self._is_training():
-                self._others.gave_batch(iterator, time.monotonic())
+                self._others.gave_batch(iterator, clocks.wall_s())
                 if self._others.are_enough:
                     self._leave()
             return batch

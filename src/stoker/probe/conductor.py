@@ -7,10 +7,10 @@ control there is. Knows no torch: the hooks hand in what is needed. Standard lib
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from stoker import clocks
 from stoker.probe.aside import Aside
 from stoker.probe.choice import Choice
 from stoker.probe.companions import Companion
@@ -38,7 +38,7 @@ class Conductor:
         self._session = session
         self._hooked = hooked
         self._pid = os.getpid()
-        self._now = time.perf_counter
+        self._now = clocks.wall_s
         budget_s = float(session.options["budget_s"])
         # which loader trains
         self._training: Track | None = None

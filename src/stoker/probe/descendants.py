@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker import clocks
 from stoker.lifetime import is_alive
 
 _POLL_S = 0.05
@@ -78,9 +79,9 @@ def _end(pids: Sequence[int], after_s: float) -> None:
 
 def _are_gone(pids: Sequence[int], within_s: float) -> bool:
     """Wait for the processes to end; False when the time was not enough."""
-    end = time.monotonic() + within_s
+    end = clocks.wall_s() + within_s
     while any(is_alive(pid) for pid in pids):
-        if time.monotonic() >= end:
+        if clocks.wall_s() >= end:
             return False
         time.sleep(_POLL_S)
     return True

@@ -5,9 +5,9 @@ Standard library only.
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple, Protocol
 
+from stoker import clocks
 from stoker.probe.process import CpuMeter, busy_s
 
 # Shorter drains of fast loaders tell more about the scheduler than about the loader.
@@ -67,18 +67,18 @@ def drained(side: Side, *, batches: int, limit_s: float) -> Drained:
     What lay ready at the start is skipped: the queue of a loader that was used before, the first
     round of one that has just begun. The limit counts from there.
     """
-    began = time.perf_counter()
+    began = clocks.wall_s()
     side.open()
     skip = side.lying_ready()
     for _ in range(skip):
         side.take()
     meter = _Meter(side)
     periods: list[float] = []
-    now = time.perf_counter()
+    now = clocks.wall_s()
     started, end = now, now + limit_s
     while now < end and (len(periods) < batches or now - started < _LEAST_S):
         side.take()
-        before, now = now, time.perf_counter()
+        before, now = now, clocks.wall_s()
         periods.append(now - before)
     return Drained(started - began, skip, periods, meter.read())
 
@@ -88,16 +88,16 @@ class _Meter:
 
     def __init__(self, side: Side) -> None:
         self._has_workers = side.workers > 0
-        self._processes = CpuMeter(side.pids, clock=time.perf_counter)
-        self._threads = CpuMeter((), threads=side.thread_ids, clock=time.perf_counter)
-        self._main_s, self._own_s, self._busy_s = time.thread_time(), time.process_time(), busy_s()
+        self._processes = CpuMeter(side.pids, clock=clocks.wall_s)
+        self._threads = CpuMeter((), threads=side.thread_ids, clock=clocks.wall_s)
+        self._main_s, self._own_s, self._busy_s = clocks.cpu_s(), clocks.process_s(), busy_s()
 
     def read(self) -> dict[str, float | None]:
         """The fields of a drain about it."""
         processes, threads = self._processes.read(), self._threads.read()
-        main_s = time.thread_time() - self._main_s
+        main_s = clocks.cpu_s() - self._main_s
         # Threads of numeric libraries spin on for a while after a step: they are our own.
-        own_s = time.process_time() - self._own_s
+        own_s = clocks.process_s() - self._own_s
         workers_s = processes.cpu_s if self._has_workers else main_s
         if threads.processes:
             # All threads but the one that takes: what libraries start below them counts, too.

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+# What stands between a script and its loader.
+_OURS = ("stoker.probe.", "stoker.remedy.")
+
 
 class Fetch:
     """Calls for a batch, and remembers what came of it."""
@@ -25,7 +28,7 @@ class Fetch:
             batch = self._call()
         except BaseException as error:
             self._error = error
-            self._trace = _of_script(error.__traceback__)
+            self._trace = of_script(error.__traceback__)
             raise
         self._batches.append(batch)
         return batch
@@ -44,7 +47,7 @@ class Fetch:
         return self._batches[0] if self._batches else self()
 
 
-def _of_script(trace: TracebackType | None) -> TracebackType | None:
+def of_script(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the first frame on that is not ours."""
     while trace is not None and _is_ours(trace):
         trace = trace.tb_next
@@ -52,4 +55,4 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _is_ours(trace: TracebackType) -> bool:
-    return str(trace.tb_frame.f_globals.get("__name__", "")).startswith("stoker.probe.")
+    return str(trace.tb_frame.f_globals.get("__name__", "")).startswith(_OURS)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.process import CpuMeter, anonymous_memory, busy_s, unique_memory
 from stoker.probe.stacks import StackSampler
 
@@ -25,7 +25,7 @@ class Gauges:
         main = threading.main_thread()
         self._sampler = StackSampler(main, device) if samples_stack else None
         own = os.getpid()
-        clock = time.perf_counter
+        clock = clocks.wall_s
         self._job = CpuMeter([own, *workers], clock=clock) if workers is not None else None
         self._main = CpuMeter([own], clock=clock)
         self._busy_s = busy_s() if workers is not None else None

@@ -1,15 +1,13 @@
 """How a script is started under the probe, and how all that it started is ended.
 
-Its environment, where its writes go, and the folder of its session.
+Its environment, and where its writes go.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from stoker.probe import sandbox
 from stoker.probe.descendants import end_marked, end_tree
 from stoker.probe.hooks.savers import trackers_off
 from stoker.probe.session import OPTIONS_FILE, ROOT_VARIABLE, SESSION_VARIABLE, TRY_VARIABLE
+from stoker.probe.session_folder import unusable
 
 # multiprocessing binds sockets of up to about 40 more characters below TMPDIR; the limit is 107.
 _LONGEST_TMPDIR = 64
@@ -34,17 +33,6 @@ class Launch(NamedTuple):
     command: list[str]
     writes: str
     notes: tuple[str, ...] = ()
-
-
-@contextmanager
-def session_folder() -> Iterator[Path]:
-    """A new folder for a session; it goes at the end, with what its sandbox has caught."""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-"))
-    try:
-        yield folder
-    finally:
-        sandbox.discard(folder)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def prepared(
@@ -77,15 +65,19 @@ def start(
     stdin: int | None = None,
     tries: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start it, with its session and these options in that folder. Raises OSError.
+    """Start it, with its session and these options in that folder. Raises OSError, and FolderError
+    where the folder takes no file.
 
     Its stdout is our stderr: our own stdout carries the answer alone. `tries`: as in `environment`.
     """
     # Whom it must not outlive; the kernel takes a thread for its parent, which may end before.
     asked_by = (os.getpid(), lifetime.pid_namespace()) if lifetime.is_main_thread() else None
     written = {"writes": launch.writes, "asked_by": asked_by, **options}
-    (folder / OPTIONS_FILE).write_text(json.dumps(written))
-    found = environment(folder, launch.writes, tries=tries)
+    try:
+        (folder / OPTIONS_FILE).write_text(json.dumps(written))
+        found = environment(folder, launch.writes, tries=tries)
+    except OSError as error:
+        raise unusable(error) from error
     return subprocess.Popen(launch.command, cwd=cwd, env=found, stdin=stdin, stdout=2)
 
 

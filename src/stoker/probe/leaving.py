@@ -13,6 +13,8 @@ import threading
 import time
 from typing import NoReturn
 
+from stoker import clocks
+
 _SWALLOWED_STOPS = 20  # a script that catches our stop so often will never let go
 # After the end a thread that loads gets a batch this often, so that the main thread does not hang.
 _PAUSE_S = 0.05
@@ -75,8 +77,8 @@ class Leaving:
 
 def _end_with_main() -> None:
     threading.main_thread().join()
-    end = time.monotonic() + _THREADS_S
-    while time.monotonic() < end:
+    end = clocks.wall_s() + _THREADS_S
+    while clocks.wall_s() < end:
         if not _has_other_threads():
             return  # exit hooks may take their time
         time.sleep(_PAUSE_S)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import defaultdict
 from types import FrameType
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.stacks import is_users
 
 _EVERY_S = 0.005
@@ -44,10 +44,10 @@ class OutsideSampler:
         self._sampler.start()
 
     def _run(self) -> None:
-        before = time.perf_counter()
+        before = clocks.wall_s()
         while not self._is_over.wait(_EVERY_S):
             frame = sys._current_frames().get(self._thread_id)
-            now = time.perf_counter()
+            now = clocks.wall_s()
             if frame is not None:
                 self._note(frame, now - before)
             before = now

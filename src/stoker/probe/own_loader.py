@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.draining import drained
 from stoker.probe.pipeline import Pipeline
 from stoker.probe.session import Session
@@ -67,12 +68,12 @@ class OwnLoader(Pipeline):
 
     def quiesce(self, limit_s: float) -> None:
         """Wait until its threads have made what they may make ahead."""
-        end = time.perf_counter() + limit_s
+        end = clocks.wall_s() + limit_s
         while (running := self._running()) is not None and not running.is_at_rest:
-            if time.perf_counter() > end:
+            if clocks.wall_s() > end:
                 return
             time.sleep(_REST_STEP_S)
-        super().quiesce(end - time.perf_counter())  # an augment has a thread of its own
+        super().quiesce(end - clocks.wall_s())  # an augment has a thread of its own
 
     def rehearsal(self, session: Session) -> LoaderRehearsal:  # type: ignore[override]
         """Loaders beside the script's own."""

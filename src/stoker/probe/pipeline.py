@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterable
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.session import Session
 from stoker.probe.side_loader import kept_random_state
 
@@ -30,11 +31,11 @@ class Pipeline:
 
     def quiesce(self, limit_s: float) -> None:
         """Wait until threads that work ahead have nothing left to do."""
-        end = time.perf_counter() + limit_s
-        while time.perf_counter() < end:
-            used, began = time.process_time(), time.perf_counter()
+        end = clocks.wall_s() + limit_s
+        while clocks.wall_s() < end:
+            used, began = clocks.process_s(), clocks.wall_s()
             time.sleep(_QUIET_S)
-            used, took = time.process_time() - used, time.perf_counter() - began
+            used, took = clocks.process_s() - used, clocks.wall_s() - began
             if used < _QUIET_CORES * took:
                 return
 
@@ -63,20 +64,20 @@ class PipelineRehearsal:
         if what != "L" or workers or self._is_drained or self._batches is None:
             return []
         self._is_drained = True
-        began = time.perf_counter()
+        began = clocks.wall_s()
         with kept_random_state():
             source = _endless(self._batches)
             try:
                 for _ in range(_SKIPPED):
                     next(source)
-                started = now = time.perf_counter()
-                cpu = time.process_time()
+                started = now = clocks.wall_s()
+                cpu = clocks.process_s()
                 periods: list[float] = []
                 while len(periods) < batches and now - started < limit_s:
                     next(source)
-                    before, now = now, time.perf_counter()
+                    before, now = now, clocks.wall_s()
                     periods.append(now - before)
-                cpu = time.process_time() - cpu
+                cpu = clocks.process_s() - cpu
             finally:
                 source.close()
         self._session.write(

@@ -6,10 +6,11 @@ Standard library only: this module also runs inside the examined process and its
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from stoker import clocks
 
 PROC = Path("/proc")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -146,7 +147,7 @@ class CpuMeter:
         pids: Iterable[int],
         *,
         threads: Iterable[int] = (),
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clocks.wall_s,
         proc: Path = PROC,
     ) -> None:
         """`threads`: of this process, by the kernel's numbers, to be read beside the processes."""
@@ -195,7 +196,7 @@ def _cpu_clock_s(pid: int) -> float | None:
     "time counted by the scheduler", of a process rather than of a thread.
     """
     try:
-        return time.clock_gettime((~pid << 3) | 2)
+        return clocks.gettime((~pid << 3) | 2)
     except OSError:
         return None
 

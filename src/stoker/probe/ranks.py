@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from stoker import clocks
 from stoker.lifetime import is_alive
 from stoker.probe.host import ranks_on_node
 from stoker.probe.session import LineFile, read_lines
@@ -135,7 +136,7 @@ class Ranks:
         *,
         silence_s: float,
         note: Callable[[str], None],
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = clocks.wall_s,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`folder` is the ranks' own, made by the first; a leader that says nothing for

@@ -10,12 +10,12 @@ import itertools
 import operator
 import random
 import threading
-import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal
 
+from stoker import clocks
 from stoker.probe.decoded import Tally
 from stoker.probe.delivered import delivered
 from stoker.probe.hooks.calls import Decodes
@@ -93,7 +93,7 @@ class StageRecorder:
         self._aside_lock = threading.Lock()
         self._seen = 0  # samples
         self._random = random.Random(0)  # its own: the script's sequence must not move
-        self._process_ns = time.process_time_ns()
+        self._process_ns = clocks.process_ns()
         self._cost_ns = 0
 
     # -- timing ------------------------------------------------------------------------------------
@@ -322,10 +322,10 @@ class StageRecorder:
         state = self._thread.state
         timed = self.timed("", lambda: None)
         state.stack.append(_STAGE.copy())
-        began = time.perf_counter_ns()
+        began = clocks.wall_ns()
         for _ in range(_COST_CALLS):
             timed()
-        self._cost_ns = (time.perf_counter_ns() - began) // _COST_CALLS
+        self._cost_ns = (clocks.wall_ns() - began) // _COST_CALLS
         state.stack.pop()
         state.sums.clear()
 
@@ -399,7 +399,7 @@ class StageRecorder:
 
     def _process_cpu_ns(self) -> int:
         """CPU of all threads of the process since the last batch."""
-        before, self._process_ns = self._process_ns, time.process_time_ns()
+        before, self._process_ns = self._process_ns, clocks.process_ns()
         return self._process_ns - before
 
     def _give(self, record: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stoker import clocks
 from stoker.probe import offers, stages, twin
 from stoker.probe.draining import drained
 from stoker.probe.gauges import memory_of
@@ -247,16 +247,16 @@ class Rehearsal:
 
     def _collation(self, dataset: Any, index: Any, count: int) -> dict[str, float | None]:
         """Seconds of one plain sample, and of putting a batch together, without tracing."""
-        began = time.perf_counter()
+        began = clocks.wall_s()
         sample = dataset[index]
-        sample_s = time.perf_counter() - began
+        sample_s = clocks.wall_s() - began
         if self._loader.batch_sampler is None:
             return {"plain_s": sample_s, "collate_s": None}
         samples = [sample] * count
         self._loader.collate_fn(samples)
-        began = time.perf_counter()
+        began = clocks.wall_s()
         self._loader.collate_fn(samples)
-        return {"plain_s": sample_s, "collate_s": time.perf_counter() - began}
+        return {"plain_s": sample_s, "collate_s": clocks.wall_s() - began}
 
     def close(self) -> None:
         """End all workers."""

@@ -88,7 +88,11 @@ def unavailable(
     """
     if sys.platform != "linux":
         return f"overlay mounts are a thing of Linux, this is {sys.platform}"
-    with tempfile.TemporaryDirectory(prefix="stoker-trial-", dir=session) as folder:
+    try:
+        trial = tempfile.TemporaryDirectory(prefix="stoker-trial-", dir=session)
+    except OSError as error:
+        return f"no folder for the trial can be made: {error.strerror}"
+    with trial as folder:
         try:
             tried = subprocess.run(
                 [*_launcher(Path(folder)), "--try", "--", *command],
@@ -118,7 +122,7 @@ def enter(session: Path, command: Sequence[str] = (), keep: Sequence[str] = ()) 
     cwd = Path.cwd()  # the kernel's answer, free of symbolic links
     folder = session.resolve() / LAYERS
     protect = [str(cwd), *_places_of(command)]
-    home = Path(os.environ.get("HOME", "/")).resolve()
+    home = _home()
     if home.is_dir():
         protect.append(str(home))
     is_privileged = _unshare()
@@ -198,7 +202,7 @@ def main(arguments: Sequence[str]) -> int:
         places = [options[n + 1] for n, word in enumerate(options) if word == "--keep"]
         layers = enter(session, command, places)
         if is_trial:
-            for place in {Path.cwd(), Path.home().resolve()}:
+            for place in {Path.cwd(), _home()}:
                 if any(place.is_relative_to(folder) for folder in layers.folders):
                     _try_writing(place)
             return 0
@@ -332,6 +336,11 @@ def _places_of(command: Sequence[str]) -> list[str]:
     """Folders of the files that a command names: a script writes beside itself, too."""
     named = (Path(word) for word in command if not word.startswith("-"))
     return [str(path.resolve().parent) for path in named if _is_there(path)]
+
+
+def _home() -> Path:
+    """Of the script, which goes by the same variable; a container's user may have none."""
+    return Path(os.environ.get("HOME", "/")).resolve()
 
 
 def _is_there(path: Path) -> bool:

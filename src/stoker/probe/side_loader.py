@@ -11,13 +11,13 @@ import multiprocessing
 import random
 import sys
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.draining import Side
 from stoker.probe.session import Session
 from stoker.probe.snapshot import copy_leaf, rebuild
@@ -255,7 +255,7 @@ class SideLoader:
         if self._iterator is not None:
             return
         if self._opened_s is None:
-            self._opened_s = time.perf_counter()
+            self._opened_s = clocks.wall_s()
         with warnings.catch_warnings():
             # Other worker counts than the script's: torch's advice about them is not for the user.
             warnings.simplefilter("ignore")
@@ -283,7 +283,7 @@ class SideLoader:
         try:
             batch = next(self._iterator)
             if self.start_s is None and self._opened_s is not None:
-                self.start_s = time.perf_counter() - self._opened_s
+                self.start_s = clocks.wall_s() - self._opened_s
             return batch
         except StopIteration:
             self._iterator = None
@@ -342,7 +342,7 @@ class TicketDrainer:
                 if self._is_over:
                     return
                 self._side.take()
-                self._taken.append(time.perf_counter())
+                self._taken.append(clocks.wall_s())
         except Exception as error:  # noqa: BLE001 - told by stop(); the script must run on
             self._failure = error
 

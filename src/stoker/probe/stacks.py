@@ -18,6 +18,7 @@ from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from stoker import clocks
 from stoker.probe.call_sites import CallSites
 from stoker.probe.host_libraries import are_of_host, is_of_host, module_of
 
@@ -70,10 +71,10 @@ class StackSampler:
         self._sampler.start()
 
     def _run(self) -> None:
-        wall, cpu = time.perf_counter(), self._computing_s()
+        wall, cpu = clocks.wall_s(), self._computing_s()
         while not self._is_over.wait(_EVERY_S):
             frame = sys._current_frames().get(self._thread_id)
-            wall_now, cpu_now = time.perf_counter(), self._computing_s()
+            wall_now, cpu_now = clocks.wall_s(), self._computing_s()
             if frame is not None:
                 seconds = wall_now - wall
                 is_on_cpu = cpu_now - cpu >= _ON_CPU * seconds
@@ -82,7 +83,7 @@ class StackSampler:
 
     def _computing_s(self) -> float:
         """On a core, or waiting for one that others hold: it has something to compute."""
-        return time.clock_gettime(self._clock) + waited_s(self._queue)
+        return clocks.gettime(self._clock) + waited_s(self._queue)
 
     def _sample(self, frame: FrameType, at_s: float, seconds: float, *, is_on_cpu: bool) -> _Sample:
         chain: list[FrameType] = []
@@ -140,7 +141,7 @@ class StackSampler:
     def stop(self, steps: Sequence[tuple[float, float]]) -> dict[str, Any]:
         """End; shares of the time of these steps by state, and the lines where most of it went.
 
-        `steps`: begin and end of each, in seconds of `time.perf_counter`, in order. What was
+        `steps`: begin and end of each, in seconds of `clocks.wall_s`, in order. What was
         sampled between them, or after the last (a script that comes to its end), is no step's.
         """
         self._is_over.set()

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stoker import clocks
 from stoker.probe import stages
 from stoker.probe.hooks.fetchers import time_whole_fetches
 from stoker.probe.session import LineFile
@@ -87,11 +87,11 @@ class _BatchTimes:
         self._lines = lines
         self._facts = {"kind": "batches", "worker": worker, "workers": asked}
         self._seconds: list[float] = []
-        self._written = time.perf_counter()
+        self._written = clocks.wall_s()
 
     def __call__(self, seconds: float) -> None:
         self._seconds.append(round(seconds, 6))
-        now = time.perf_counter()
+        now = clocks.wall_s()
         if now - self._written < _EVERY_S:
             return
         told, self._seconds, self._written = self._seconds, [], now

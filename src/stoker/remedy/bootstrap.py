@@ -5,6 +5,7 @@ Does nothing where torch is never imported, and never raises into the script.
 
 from __future__ import annotations
 
+import atexit
 import os
 from types import ModuleType
 
@@ -42,9 +43,17 @@ def start() -> None:
         if any(request.name == "pinned-async" for request in orders.requests):
             _own().after("stoker.emulate.accelerator", loaders.deliveries.watch_emulated)
 
+    if orders.pid == os.getpid():
+        atexit.register(_account_without_loaders, orders)
     _watch = ImportWatch(failed)
     _watch.after("torch.utils.data.dataloader", hook_loader)
     _watch.install()
+
+
+def _account_without_loaders(orders: Orders) -> None:
+    """Also of a script that never came to torch, where nobody else has written one."""
+    if orders.pid == os.getpid():  # and not a fork of it
+        Ledger(is_quiet=True, json_path=orders.json, script=orders.script).close()
 
 
 def _own() -> ImportWatch:

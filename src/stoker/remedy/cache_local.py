@@ -166,6 +166,8 @@ def cache_local(subject: Subject, settings: Settings, request: Request) -> Chang
         return Refusal("an iterable data set reads when it likes, not sample by sample")
     folder, budget = Path(request.folder or ""), request.count or 0
     try:
+        if folder.exists() and not folder.is_dir():
+            return Refusal(f"{folder} is no folder")
         used = _used(str(folder), budget)
         free = shutil.disk_usage(folder).free
     except OSError as error:

@@ -200,14 +200,14 @@ class LoaderCourse:
         periods = self._cycles.periods(seconds)
         if not self._trains:
             return
+        self._account.cycle = max(self._account.cycle, len(periods))
         for each in periods:
             self._account.step(way, each)
             # Behind a roll-back the batches on their way still come: they decide nothing any more.
             if not self._is_over:
                 try:
                     verdict = self.proof.step(way, each)
-                    self._account.own_seen_s = self.proof.own_s
-                    self._account.own_seen_steps = self.proof.own_steps
+                    self._account.own_seen = self.proof.own_steps
                     self._conclude(verdict)
                 except Exception as error:  # noqa: BLE001 - as above
                     self._break_off(error)

@@ -6,10 +6,11 @@ remedies fail the batches in flight are made again as the script would have made
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from stoker import clocks
+from stoker.probe.fetch import of_script
 from stoker.remedy.indices import Indices
 from stoker.remedy.settings import Settings
 from stoker.remedy.supply import Supply
@@ -68,7 +69,7 @@ class Feed(Iterator[Any]):
         self._course = course
         self._indices = indices
         self._length = length
-        self._began: float | None = time.perf_counter()
+        self._began: float | None = clocks.wall_s()
         self._returned: float | None = None
         self._way = course.way
         self._supply: Supply | None = None  # that what is under way comes from
@@ -101,8 +102,12 @@ class Feed(Iterator[Any]):
             self._inner = self._begin(self._base)
         if self._course.asked() and self._is_displaced:
             self._switch()
-        batch = self._fetch()
-        now = time.perf_counter()
+        try:
+            batch = self._fetch()
+        except BaseException as error:
+            error.__traceback__ = of_script(error.__traceback__)
+            raise
+        now = clocks.wall_s()
         if self._began is not None:
             self._course.started(self._way, now - self._began)
             self._began = None

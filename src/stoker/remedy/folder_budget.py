@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from stoker import clocks
+
 _COUNT = struct.Struct("<QQ")  # bytes of the copies and of those under way; copies
 _NAME = ".stoker-count"
 # The part of a copy that is under way: its name, its size when it is whole, and who writes it.
@@ -136,12 +138,12 @@ def _write(fd: int, used: int, copies: int) -> None:
 
 
 def _lock(fd: int, patience_s: float) -> None:
-    end = time.monotonic() + patience_s
+    end = clocks.wall_s() + patience_s
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
+            if clocks.wall_s() > end:
                 raise
             time.sleep(_PAUSE_S)
         else:

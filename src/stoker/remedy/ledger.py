@@ -11,11 +11,13 @@ import os
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stoker.remedy.code import change_of
+from stoker.remedy.gain import Gain, Mean, Stretches, gain
 from stoker.remedy.request import Request
 from stoker.remedy.trial import Way
 
@@ -35,21 +37,20 @@ class LoaderAccount:
     notes: list[str] = field(default_factory=list)
     kept: bool | None = None  # None: the trial wasn't over, or there was none
     rolled_back: str | None = None
-    own_seen_s: float | None = None  # a step under the script's own settings, in this run
-    own_seen_steps: int = 0  # that it is the mean of
-    baseline_s: float | None = None
+    own_seen: Sequence[float] = ()  # steps under the script's own settings that the trial has seen
+    baseline: Mean | None = None  # a step as the diagnosis has it
+    workers: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    cycle: int = 1  # batches of a step
     wanted_batches: int = 0  # to be certified
     in_order: bool = True
     certificate: str | None = None
     certified: dict[str, Any] | None = None  # the same for programs
-    steps: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
-    seconds: dict[Way, float] = field(default_factory=lambda: dict.fromkeys(SIDES, 0.0))
+    steps: dict[Way, Stretches] = field(default_factory=lambda: {way: Stretches() for way in SIDES})
     starts: dict[Way, list[float]] = field(default_factory=lambda: {way: [] for way in SIDES})
 
     def step(self, way: Way, seconds: float) -> None:
         """A step from batch to batch."""
-        self.steps[_side(way)] += 1
-        self.seconds[_side(way)] += seconds
+        self.steps[_side(way)].add(seconds)
 
     def start(self, way: Way, seconds: float) -> None:
         """The start of an epoch, to its first batch."""
@@ -62,37 +63,54 @@ class LoaderAccount:
         self.dropped.append({"remedy": str(request), "reason": why})
 
     @property
-    def own_s(self) -> float | None:
+    def own(self) -> Mean | None:
         """A step as the script has it: measured here, or by the diagnosis."""
-        return self.baseline_s if self.own_seen_s is None else self.own_seen_s
+        return Stretches(self.own_seen).mean(self._round(Way.OWN)) or self.baseline
 
     @property
-    def remedied_s(self) -> float | None:
-        """The mean step with the remedies; with the starts of epochs where `own_s` has them."""
-        count, seconds = self.steps[Way.REMEDIED], self.seconds[Way.REMEDIED]
-        if not count:
-            return None
-        if self.own_seen_s is None:
-            starts = self.starts[Way.REMEDIED]
-            return (seconds + sum(starts)) / (count + len(starts))
-        return seconds / count
+    def remedied(self) -> Mean | None:
+        """A step with the remedies; with the starts of epochs where `own` has them."""
+        mean, starts = self.steps[Way.REMEDIED].mean(self._round(Way.REMEDIED)), self._starts
+        if mean is None or self.own_seen or not starts:
+            return mean
+        seconds = (mean.seconds * mean.count + sum(starts)) / (mean.count + len(starts))
+        return replace(mean, seconds=seconds)
+
+    def _round(self, way: Way) -> int:
+        """Steps that are of one piece: of as many batches as there are workers, and whole ones."""
+        return -(-max(1, self.workers[way]) // self.cycle) * self.cycle
+
+    @property
+    def _starts(self) -> list[float]:
+        return self.starts[Way.REMEDIED]
+
+    @property
+    def gain(self) -> Gain | None:
+        """How many times as fast a step is with the remedies."""
+        own, remedied = self.own, self.remedied
+        return None if own is None or remedied is None else gain(own, remedied)
 
     @property
     def saved_s(self) -> float | None:
         """Seconds that remedied steps, and starts of epochs, took less than own ones would have."""
-        own, remedied, count = self.own_s, self.remedied_s, self.steps[Way.REMEDIED]
+        own, remedied = self.own, self.remedied
         if own is None or remedied is None:
             return None
-        starts = self.starts[Way.REMEDIED]
-        if self.own_seen_s is None:
-            return (own - remedied) * (count + len(starts))
+        count = remedied.count + (0 if self.own_seen else len(self._starts))
+        return (own.seconds - remedied.seconds) * count + self.saved_between_s
+
+    @property
+    def saved_between_s(self) -> float:
+        """What of it was saved at the starts of epochs; 0 where these are in the mean step."""
         start = _median(self.starts[Way.OWN])
-        between = sum(start - one for one in starts[1:]) if start is not None else 0.0
-        return (own - remedied) * count + between
+        if start is None or not self.own_seen:
+            return 0.0
+        return sum(start - one for one in self._starts[1:])
 
     def as_record(self) -> dict[str, Any]:
         """For the JSON."""
         starts = {way.value: _median(self.starts[way]) for way in SIDES}
+        own, remedied, found = self.own, self.remedied, self.gain
         return {
             "loader": self.loader,
             "applied": self.applied,
@@ -101,11 +119,12 @@ class LoaderAccount:
             "kept": self.kept,
             "rolled_back": self.rolled_back,
             "notes": self.notes,
-            "own_step_s": self.own_s,
+            "own_step_s": own.seconds if own is not None else None,
             "own_step_from": _source(self),
-            "own_step_of": self.own_seen_steps,
-            "remedied_step_s": self.remedied_s,
-            "steps": {way.value: self.steps[way] for way in SIDES},
+            "own_step_of": len(self.own_seen),
+            "remedied_step_s": remedied.seconds if remedied is not None else None,
+            "steps": {way.value: self.steps[way].count for way in SIDES},
+            "gain": asdict(found) if found is not None else None,
             "epoch_start_s": starts,
             "saved_s": self.saved_s,
             "certificate": self.certificate,
@@ -119,9 +138,9 @@ def _side(way: Way) -> Way:
 
 
 def _source(account: LoaderAccount) -> str | None:
-    if account.own_seen_s is not None:
+    if account.own_seen:
         return "this run"
-    return "diagnosis" if account.baseline_s is not None else None
+    return "diagnosis" if account.baseline is not None else None
 
 
 def _median(values: list[float]) -> float | None:
@@ -185,7 +204,8 @@ class Ledger:
             part.replace(target)
         except OSError as error:
             write_line(f"the account can't be written to {path}: {error.strerror}")
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def account_text(script: Sequence[str], loaders: Sequence[dict[str, Any]]) -> str:
@@ -218,28 +238,40 @@ def _outcome(account: LoaderAccount) -> list[str]:
     names = ", ".join(entry["remedy"] for entry in account.applied)
     if account.rolled_back is not None:
         return [f"{names}: rolled back ({account.rolled_back})"]
-    own, remedied, saved = account.own_s, account.remedied_s, account.saved_s
+    own, remedied, found = account.own, account.remedied, account.gain
     if remedied is None:
         return [f"{names}: the run was too short to use them"]
-    count = account.steps[Way.REMEDIED]
-    if own is None or saved is None:
-        lines = [f"{names}: {count} steps of {milliseconds(remedied)}"]
+    after_s = remedied.seconds
+    if own is None or found is None:
+        lines = [f"{names}: {remedied.count} steps of {milliseconds(after_s)}"]
     else:
-        where = "" if _source(account) == "this run" else ", by the diagnosis"
-        verb = "saved" if saved >= 0 else "lost"
+        where = "" if account.own_seen else ", by the diagnosis"
         lines = [
-            f"{names}: step {milliseconds(own)}{where} → {milliseconds(remedied)} "
-            f"({own / remedied:.2f}x), {count} steps: about {duration(abs(saved))} {verb}"
+            f"{names}: step {milliseconds(own.seconds)}{where} → {milliseconds(after_s)} "
+            f"({found.text}), {remedied.count} steps: {_saved(account, found)}"
         ]
-        if account.own_seen_s is not None and account.own_seen_steps:
+        if account.own_seen:
             # Few steps, seen at one time of the run, are no sure measure of all of it.
-            lines[0] += f", judged by {account.own_seen_steps} steps without"
+            lines[0] += f", judged by {own.count} steps without"
     before, after = _median(account.starts[Way.OWN]), _median(account.starts[Way.REMEDIED][1:])
     if account.kept is None:
         lines[0] += "; neither kept nor rolled back: the run ended before the trial was over"
-    if before is not None and after is not None and before - after > remedied:
+    if before is not None and after is not None and before - after > after_s:
         lines.append(f"start of an epoch: {milliseconds(before)} → {milliseconds(after)}")
     return lines
+
+
+def _saved(account: LoaderAccount, found: Gain) -> str:
+    saved_s, between_s = account.saved_s or 0.0, account.saved_between_s
+    if not found.is_open:
+        return _about(saved_s)
+    if not between_s:
+        return "no gain could be told"
+    return f"no gain of a step could be told, {_about(between_s)} between epochs"
+
+
+def _about(saved_s: float) -> str:
+    return f"about {duration(abs(saved_s))} {'saved' if saved_s >= 0 else 'lost'}"
 
 
 def _uncertified(account: LoaderAccount) -> str:

@@ -32,6 +32,7 @@ from stoker.remedy.settings import Refusal, Subject
 from stoker.remedy.steps import Steps
 from stoker.remedy.subject import subject_of
 from stoker.remedy.supply import length_of
+from stoker.remedy.trial import Way
 
 _DEEPEST = 8  # samplers within samplers
 
@@ -258,12 +259,14 @@ class Loaders:
 
     def _account(self, name: str) -> LoaderAccount:
         account = LoaderAccount(name)
-        account.baseline_s = self._orders.baseline_s
+        account.baseline = self._orders.baseline
         account.wanted_batches = self._orders.checked_batches
         return account
 
     def _note(self, account: LoaderAccount, made: Plan) -> None:
         account.in_order = made.settings.in_order
+        account.workers = {Way.OWN: made.subject.settings.workers}
+        account.workers[Way.REMEDIED] = made.settings.workers
         for request, change in made.applied:
             account.requests.append(
                 # The number that was chosen is what the change of the code has to say.

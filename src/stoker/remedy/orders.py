@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from stoker.remedy.gain import Mean
 from stoker.remedy.request import Request
 from stoker.remedy.trial import WINDOW_S
 
@@ -22,6 +23,8 @@ class Orders:
 
     requests: tuple[Request, ...]
     baseline_s: float | None = None  # of a step as the script has it, epoch boundaries included
+    baseline_half_s: float | None = None  # half of its 95 % interval
+    baseline_steps: int = 0  # that it is the mean of
     edge_s: float = 0.0  # of that, what the boundaries of epochs add to the mean step
     dataset: str | None = None  # the class of the training data set; None: any that trains
     batch_bytes: int | None = None
@@ -31,7 +34,15 @@ class Orders:
     script: str | None = None  # its absolute path; None for a module or launcher
     json: str | None = None  # where the account goes
     is_quiet: bool = False
+    pid: int | None = None  # of the process that becomes the script
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def baseline(self) -> Mean | None:
+        """A step as the script has it; None where no diagnosis has seen one."""
+        if self.baseline_s is None:
+            return None
+        return Mean(self.baseline_s, self.baseline_half_s, self.baseline_steps)
 
     @property
     def inside_s(self) -> float | None:

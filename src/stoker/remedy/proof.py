@@ -115,14 +115,9 @@ class Proof:
         return self._trial.found is not None and self._paring is None
 
     @property
-    def own_s(self) -> float | None:
-        """The mean step under the script's own settings, as far as it was seen."""
-        return self._trial.own_s
-
-    @property
-    def own_steps(self) -> int:
-        """How many steps that is the mean of."""
-        return len(self._trial.own_steps)
+    def own_steps(self) -> list[float]:
+        """Steps under the script's own settings, as far as they were seen."""
+        return self._trial.own_steps
 
     @property
     def lost_s(self) -> float:

@@ -39,6 +39,8 @@ _FACTORS = {
     **{unit: 10**power for unit, power in (("KB", 3), ("MB", 6), ("GB", 9), ("TB", 12))},
     **{unit: 2**power for unit, power in (("KIB", 10), ("MIB", 20), ("GIB", 30), ("TIB", 40))},
 }
+# Of workers, threads or batches; of bytes, what the largest disks don't hold.
+_MOST, _MOST_BYTES = 9999, 1e18
 # Without worker processes there is nothing for these to work on.
 _NEED_WORKERS = (
     *("persistent-workers", "prefetch-depth", "unordered"),
@@ -107,23 +109,26 @@ def _one(text: str, word: str) -> Request:
         return Request(name, _bytes(text, name, value))
     if form == _FOLDER:
         return Request(name, folder=str(Path(value).absolute()))
-    folder, _, size = value.rpartition(":")
+    folder, colon, size = value.rpartition(":")
     if not folder:
-        raise _wrong(text, f"{word!r} has no size: {name}={form}")
+        raise _wrong(text, f"{word!r} has no {'folder' if colon else 'size'}: {name}={form}")
     return Request(name, _bytes(text, name, size), str(Path(folder).absolute()))
 
 
 def _count(text: str, name: str, value: str) -> int:
-    if not value.isdecimal() or (int(value) == 0 and name != "workers"):
+    if not value.isdecimal() or (value.strip("0") == "" and name != "workers"):
         raise _wrong(text, f"{name}={value!r} is not a count")
+    if len(value.lstrip("0")) > len(str(_MOST)) or int(value) > _MOST:
+        raise _wrong(text, f"{name}={value} is more than any machine has: at most {_MOST}")
     return int(value)
 
 
 def _bytes(text: str, name: str, value: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]I?B)?", value.strip().upper())
-    if found is None or float(found[1]) == 0:
+    size = 0.0 if found is None else float(found[1]) * _FACTORS[found[2] or ""]
+    if not 1 <= size <= _MOST_BYTES:
         raise _wrong(text, f"{name}: {value!r} is not a size such as 4GB or 500MB")
-    return int(float(found[1]) * _FACTORS[found[2] or ""])
+    return int(size)
 
 
 def _contradictions(text: str, requests: tuple[Request, ...]) -> None:

@@ -6,10 +6,10 @@ further than the feeding thread can come until the next one is. Standard library
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from stoker import clocks
 from stoker.loader.feed import FeedIterator
 from stoker.remedy.indices import Indices
 
@@ -71,6 +71,6 @@ class Fed(Iterator[Any]):
         """The same where nobody goes on with these indices: wait for a stuck worker only so long.
         True when the thread has ended.
         """
-        began = time.monotonic()
+        began = clocks.wall_s()
         self._batches.close(_LEAVE_S)
-        return time.monotonic() - began < _LEAVE_S
+        return clocks.wall_s() - began < _LEAVE_S

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import random
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stoker import clocks
 from stoker.containers import parts
 from stoker.random_state import states
 from stoker.split.digest import digest
@@ -73,7 +73,7 @@ def find_cut(dataset: Any, *, limit_s: float | None = None) -> Cut | None:
     cut off: then, and where samples are made without the transforms, the answer is None. After
     `limit_s` seconds no further sample is looked at.
     """
-    end = None if limit_s is None else time.perf_counter() + limit_s
+    end = None if limit_s is None else clocks.wall_s() + limit_s
     row = find_row(dataset)
     if row is None:
         return None
@@ -81,7 +81,7 @@ def find_cut(dataset: Any, *, limit_s: float | None = None) -> Cut | None:
     kept = own.kept()
     runs: list[list[list[_Seen]]] = []  # by sample and seed: what was seen in front of each step
     for position in range(min(_SAMPLES, len(dataset))):
-        if end is not None and time.perf_counter() > end:
+        if end is not None and clocks.wall_s() > end:
             break
         try:
             watched = [_watched(dataset, row, own, position, seed) for seed in range(_SEEDS)]

@@ -5,10 +5,10 @@ Standard library only.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
+from stoker import clocks
 from stoker.containers import parts
 from stoker.split.cut import Cut
 
@@ -28,7 +28,7 @@ def packed_bytes(
 
     None where no sample can be made so. After `limit_s` seconds no further one is made.
     """
-    end = time.perf_counter() + limit_s
+    end = clocks.wall_s() + limit_s
     kept = dataset if cut is None else cut.kept(dataset)
     sizes: list[int] = []
     for index in indices[:_SAMPLES]:
@@ -36,7 +36,7 @@ def packed_bytes(
             sizes.append(stored_bytes(kept[index]))
         except _ANY_ERROR:
             continue  # a broken sample, or a data set that can't do without the rest
-        if time.perf_counter() > end:
+        if clocks.wall_s() > end:
             break
     return sum(sizes) / len(sizes) if sizes else None
 

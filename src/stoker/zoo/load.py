@@ -78,6 +78,12 @@ def _entries(
             looked_at=str(path),
             run_next="mend the file; docs/zoo.md shows an entry",
         ) from error
+    except OSError as error:
+        raise InputError(
+            f"{path} can't be read: {error.strerror}",
+            looked_at=str(path),
+            run_next=f"chmod u+r {path}, or move it away",
+        ) from error
     sources = tables.pop("sources", {})
     numbers = _sourced_fields(kind)
     for name, table in tables.items():
@@ -231,4 +237,15 @@ class Zoo:
 
 def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
     """The zoo with the user's and the working folder's entries laid over it, then `extra`'s."""
-    return Zoo((PACKAGED, USER_FOLDER.expanduser(), WORKING_FOLDER, *extra))
+    return Zoo((PACKAGED, *_user_folders(), WORKING_FOLDER, *extra))
+
+
+def _user_folders() -> list[Path]:
+    """The user's, where there is one. A container's user without a name has no home, and behind
+    `sudo` HOME may be that of somebody else.
+    """
+    try:
+        folder = USER_FOLDER.expanduser()
+        return [folder] if folder.is_dir() else []
+    except (RuntimeError, PermissionError):
+        return []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,11 @@ from stoker.probe import attach
 from stoker.records.codec import to_json
 from stoker.records.diagnosis import Diagnosis, FixCode, Part
 from stoker.records.profile import End, MemoryGrowth, Profile
+from stoker.remedy.gain import Mean
 from stoker.remedy.orders import Orders
 from stoker.remedy.request import Request
 from stoker.remedy.snippets import by_hand
+from stoker.stats import Spread
 from tests.golden import diagnoses
 
 SOURCE = "loader = DataLoader(data, batch_size=8)\n"
@@ -131,6 +135,17 @@ def test_what_a_worker_was_seen_to_hold_is_told_where_the_run_had_some(script: P
     assert told(workers=0) is None
 
 
+def test_the_interval_of_the_step_that_was_diagnosed_goes_along(script: Path) -> None:
+    diagnosis = diagnoses.serial_loader()
+    real = Spread(0.2, 0.19, 0.23, 40)
+    profile = replace(diagnosis.profile, real=real)
+    changed = replace(diagnosis, profile=profile, step=replace(diagnosis.step, real_s=0.2))
+    orders = started("--diagnosis", written(changed, script), "train.py").orders
+    assert orders is not None
+    assert orders.baseline == Mean(0.2, pytest.approx(0.02), 40)
+    assert orders.pid == os.getpid()
+
+
 def test_a_healthy_run_is_started_as_it_is(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,6 +206,33 @@ def test_the_source_is_found_behind_a_launcher(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("--- a/train.py\n+++ b/train.py\n")
 
 
+@pytest.mark.parametrize("code", [129, 130, 131, 143])
+def test_whoever_ends_the_doctors_run_has_no_training_begun(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = replace(diagnoses.serial_loader().profile, end=End.INTERRUPTED, exit_code=code)
+    monkeypatch.setattr(attach, "examine", lambda *_, **__: profile)
+    assert main(["run", "train.py"]) == code
+
+
+def test_an_account_is_not_written_over_what_is_read(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.serial_loader(), script)
+    (script.parent / "link.json").symlink_to(given)
+    calls = [
+        ["run", "--apply", "overlap", "--json", "./train.py", "train.py"],
+        ["run", "--json", "train.py", "--", sys.executable, "train.py"],
+        ["run", "--diagnosis", given, "--json", "link.json", "train.py"],
+        ["doctor", "--json", "train.py", "train.py"],
+    ]
+    for argv in calls:
+        assert main(argv) == 2
+        assert "would be written over" in capsys.readouterr().err
+    assert script.read_text() == SOURCE
+    assert started("--diagnosis", given, "--json", "other.json", "train.py").orders is not None
+
+
 @pytest.mark.parametrize("end", [End.INTERRUPTED, End.CONVERGED, None])
 def test_auto_examines_first_and_goes_by_what_it_finds(
     end: End | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -214,13 +256,42 @@ def test_auto_examines_first_and_goes_by_what_it_finds(
         assert orders.requests[0].name == "overlap"
 
 
+def test_where_tmpdir_takes_no_file_the_training_begins_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    assert started("train.py").orders is None
+    err = capsys.readouterr().err
+    assert "stoker run: no folder for what is measured can be had: No such file" in err
+    assert "nothing is applied" in err
+
+
+def test_an_account_that_can_not_be_written_is_no_reason_not_to_train(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = written(diagnoses.device_bound(), script)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)  # a file can be made on a full disk, but not filled
+    started("--json", "a.json", "--diagnosis", given, "train.py")
+    assert "a.json cannot be written: No space left on device" in capsys.readouterr().err
+    assert not Path("a.json").exists()
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
         (["--apply", "wrokers=2", "train.py"], 2, "did you mean 'workers'?"),
         (["--apply", "workers=0,persistent-workers", "train.py"], 2, "needs workers"),
         (["--apply", "overlap", "gone.py"], 1, "the script 'gone.py' does not exist"),
+        (["--apply", "overlap", "."], 1, "the script '.' is a directory"),
+        (["--apply", "pack=gone", "train.py"], 1, "gone"),
+        (["--apply", "pack=train.py", "train.py"], 1, "train.py"),
         (["--diagnosis", "gone.json", "train.py"], 1, "gone.json cannot be read"),
+        (["--diagnosis", ".", "train.py"], 1, ". cannot be read: Is a directory"),
+        (["--diagnosis", "train.py", "train.py"], 1, "train.py"),
         (["--apply", "overlap", "--json", "-", "train.py"], 2, "stdout belongs to the script"),
         (["--apply", "overlap", "--json", "no/such.json", "train.py"], 1, "cannot be written"),
         (["--apply", "overlap"], 2, "no script was named"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from stoker.errors import PackError
+from stoker.errors import InputError, PackError
 from stoker.pack import speed
 from stoker.pack.candidates import candidates_for, own_size, too_large
 from stoker.pack.manifest import Transform
@@ -44,6 +46,17 @@ def planned(photos: Path, folder: Path, memory_bytes: int = 10**9) -> PackPlan:
     listing = list_source(str(photos))
     ways = candidates_for(ASKED, None)
     return plan(listing, ways, folder, workers=1, memory_bytes=memory_bytes)
+
+
+def test_where_nothing_can_be_written_it_says_where(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path) -> speed.Disk:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(speed, "disk", full)
+    with pytest.raises(InputError, match=r"can be tried in .*: No space left on device"):
+        planned(photos, tmp_path / "p")
 
 
 @pytest.mark.usefixtures("small_disk")

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     clock = Clock()
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(module, "clocks", SimpleNamespace(wall_s=clock))
     monkeypatch.setattr(leaving, "_end_with_main", lambda: None)  # waits for the end of Python
     for name in ("RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)

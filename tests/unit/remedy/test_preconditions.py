@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import tempfile
 from functools import partial
@@ -88,6 +90,8 @@ def test_no_workers_takes_away_what_only_workers_have() -> None:
         ("cache-ram=1GB", subject(is_iterable=True), "no sample by its number"),
         ("cache-ram=1GB", subject(dataset=iter(())), "no length"),
         ("cache-local=/proc/1/no:1GB", subject(), "can't be used"),
+        ("cache-local=/proc/1/status:1GB", subject(), "/proc/1/status is no folder"),
+        ("cache-local=/proc/1/status/in:1GB", subject(), "can't be used: Not a directory"),
     ],
 )
 def test_a_remedy_is_refused_with_its_reason(text: str, of: Subject, reason: str) -> None:
@@ -110,6 +114,18 @@ def test_all_but_one_keep_what_their_caches_hold() -> None:
     assert pared.settings.layers == both.settings.layers
     assert pared.settings.duties == ()
     assert both.without(parse("overlap=2")[0]) is None  # threads are set in workers
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+def test_a_folder_that_takes_no_copies_is_refused(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pwrite(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    reason = refusal(f"cache-local={tmp_path}/{number}:1MB", subject())
+    assert reason.endswith(f"can't be used: {os.strerror(number)}")
 
 
 def test_a_local_copy_larger_than_the_disk_is_refused(tmp_path: Path) -> None:

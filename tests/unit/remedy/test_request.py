@@ -48,6 +48,17 @@ def test_a_relative_folder_means_the_one_of_the_command() -> None:
         ("cache-ram=lots", "is not a size such as 4GB"),
         ("cache-ram=0GB", "is not a size"),
         ("cache-local=10GB", "has no size: cache-local=DIR:SIZE"),
+        ("cache-local=:10GB", "has no folder: cache-local=DIR:SIZE"),
+        ("cache-local=/a:", "'' is not a size"),
+        ("cache-ram=4XB", "'4XB' is not a size"),
+        ("cache-ram=-4GB", "'-4GB' is not a size"),
+        ("cache-ram=0.1", "'0.1' is not a size"),
+        (f"cache-ram={'9' * 400}GB", "is not a size"),
+        ("workers=-1", "'-1' is not a count"),
+        ("workers=1e9", "'1e9' is not a count"),
+        ("workers=1000000000", "is more than any machine has: at most 9999"),
+        (f"workers={'9' * 5000}", "is more than any machine has"),
+        ("prefetch-depth=00", "'00' is not a count"),
         ("workers=2,workers=3", "workers is named twice"),
         ("prefetch=2,prefetch-depth=3", "prefetch-depth is named twice"),
         ("workers=0,persistent-workers", "persistent-workers needs workers"),
@@ -67,6 +78,11 @@ def test_every_name_that_may_be_asked_for_is_a_remedy() -> None:
     assert set(VALUES) == set(REMEDIES)
 
 
+def test_the_largest_counts_are_taken() -> None:
+    assert parse("workers=0009999") == (Request("workers", 9999),)
+    assert parse("cache-ram=1000000TB") == (Request("cache-ram", 10**18),)
+
+
 @pytest.mark.parametrize(
     "text", ["workers=0", "cache-ram=1500MB", "cache-local=/a:1GB", "pinned-async", "overlap=3"]
 )
@@ -81,6 +97,9 @@ def test_orders_arrive_as_they_were_given() -> None:
         baseline_s=0.1,
         dataset="__main__.Photos",
         batch_bytes=1000,
+        baseline_half_s=0.01,
+        baseline_steps=40,
+        pid=17,
         worker_bytes=2000,
         json="/a/report.json",
     )

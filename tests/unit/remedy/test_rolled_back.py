@@ -42,7 +42,7 @@ class Clock:
 
     now = 0.0
 
-    def perf_counter(self) -> float:
+    def wall_s(self) -> float:
         return self.now
 
 
@@ -51,7 +51,7 @@ CLOCK = Clock()  # not the data set's own, which may not change by giving sample
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "time", CLOCK)
+    monkeypatch.setattr(feeding, "clocks", CLOCK)
 
 
 class Photos(torch.utils.data.Dataset):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,32 @@ def test_own_entries_come_from_the_user_folder_and_the_working_folder(
     monkeypatch.chdir(tmp_path / "work")
     zoo = load_zoo()
     assert {"toy", "mine", "a100-sxm4-80"} <= set(zoo.machines)
+
+
+class _Forbidden:
+    """The home of another user, as `sudo` may leave it in HOME."""
+
+    def expanduser(self) -> _Forbidden:
+        return self
+
+    def is_dir(self) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize("home", [Path("~no-such-user/zoo"), _Forbidden()])
+def test_without_a_home_of_ones_own_the_packaged_entries_are_there(
+    home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "USER_FOLDER", home)
+    assert "a100-sxm4-80" in load_zoo().machines
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    file = folder(tmp_path) / "machines" / "mine.toml"
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(InputError, match=r"mine\.toml can't be read: Is a directory"):
+        Zoo((tmp_path,)).accelerator("toy")
 
 
 def test_a_number_takes_its_entrys_provenance_or_its_own(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ and read once the device has passed them. NVML is asked where nvidia-ml-py is in
 from __future__ import annotations
 
 import importlib
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from stoker import clocks
 from stoker.probe.legs import DEVICE_LEGS
 
 # NVML averages over a sixth of a second to a second, and an answer takes about a millisecond.
@@ -53,7 +53,7 @@ class CudaWatch:
         write: Write,
         *,
         nvml: Nvml | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = clocks.wall_s,
     ) -> None:
         """`cuda` is torch.cuda; `write` takes the kind and the fields of a record."""
         self._cuda = cuda

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, Protocol
 
+from stoker import clocks
 from stoker.probe.hooks.patches import Patches
 
 _MODULE = "torch.utils.data._utils.fetch"
@@ -61,9 +61,9 @@ def _clocked(
 ) -> Callable[[Any, Any], Any]:
     @wraps(original)
     def fetch(fetcher: Any, index: Any) -> Any:
-        began = time.perf_counter()
+        began = clocks.wall_s()
         batch = original(fetcher, index)  # one that fails is no batch
-        sink(time.perf_counter() - began)
+        sink(clocks.wall_s() - began)
         return batch
 
     return fetch

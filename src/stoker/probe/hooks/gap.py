@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import atexit
 import threading
-import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from stoker import clocks
 from stoker.probe.host import host_facts
 from stoker.probe.outside import OutsideSampler
 from stoker.probe.ranks import group_of_process
@@ -56,7 +56,7 @@ class GapWatch:
         if conductor.has_seen_batches:
             self._step_aside()
             return
-        now = time.perf_counter()
+        now = clocks.wall_s()
         if self._leader is None:
             self._leader = id(optimizer)
         if id(optimizer) == self._leader:
@@ -91,7 +91,7 @@ class GapWatch:
             self._is_spoilt = True
             return
         if self._stepped is not None and self._gap is None:
-            self._gap = time.perf_counter() - self._stepped
+            self._gap = clocks.wall_s() - self._stepped
         if self._handle is not None:
             self._handle.remove()
             self._handle = None

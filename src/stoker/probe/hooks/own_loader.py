@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.hooks.torch import installed
 from stoker.probe.hooks.watch import Iteration, Watch, shared
 from stoker.probe.own_loader import OwnLoader, facts_of
@@ -50,7 +50,7 @@ class _Loaders:
         conductor = self._watch.conductor
         if conductor is None:
             return loader._begun()
-        began = time.perf_counter()
+        began = clocks.wall_s()
         running = loader._begun()
         try:
             hooks = installed()
@@ -85,7 +85,7 @@ def timed_stages(totals: dict[str, list[int]]) -> Iterator[None]:
     here, lock = threading.local(), threading.Lock()
 
     def enter(one: Any, stage: str, sample: int = -1, where: str = "") -> None:
-        now = time.perf_counter_ns(), time.thread_time_ns()
+        now = clocks.wall_ns(), clocks.cpu_ns()
         before = getattr(here, "before", None)
         if before is not None and before[0] != activity.IDLE:
             with lock:

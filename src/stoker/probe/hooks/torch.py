@@ -19,6 +19,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from stoker import clocks
 from stoker.probe.conductor import Conductor
 from stoker.probe.fetch import Fetch
 from stoker.probe.pipeline import Pipeline, PipelineRehearsal
@@ -143,7 +144,7 @@ class TorchHooks:
         def __iter__(loader: Any) -> Any:  # noqa: N807 - takes the place of the method
             if self._conductor.is_inert or self.is_in_worker():
                 return original(loader)
-            began = time.perf_counter()
+            began = clocks.wall_s()
             iterator = original(loader)
             if kinds and not isinstance(iterator, kinds):
                 return iterator
@@ -389,10 +390,10 @@ class TorchView:
         if isinstance(iterator, Pipeline):
             iterator.quiesce(limit_s)
             return
-        end = time.perf_counter() + limit_s
+        end = clocks.wall_s() + limit_s
         if not (hasattr(iterator, "_worker_result_queue") or hasattr(iterator, "is_at_rest")):
             return
-        while time.perf_counter() < end:
+        while clocks.wall_s() < end:
             try:
                 if _is_at_rest(iterator):
                     return

@@ -6,12 +6,12 @@ The only file that assigns to `stoker.watched`. Standard library only.
 from __future__ import annotations
 
 import atexit
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
+from stoker import clocks
 from stoker.probe.conductor import Conductor
 from stoker.probe.fetch import Fetch
 from stoker.probe.hooks import torch as torch_hooks
@@ -111,7 +111,7 @@ class Watched:
         conductor = self._watch.conductor
         if conductor is None:
             return iter(self._batches)
-        began = time.perf_counter()
+        began = clocks.wall_s()
         with conductor.looking_away():
             inner = iter(self._batches)
         is_own = inner is self._batches
@@ -224,9 +224,9 @@ class Iteration:
             if self._was_paused:
                 self._was_paused = False
                 return self._catch_up()
-            began = time.perf_counter()
+            began = clocks.wall_s()
             batch = next(self._inner)
-            self._waits.append(time.perf_counter() - began)
+            self._waits.append(clocks.wall_s() - began)
             return batch
 
     def _catch_up(self) -> Any:
@@ -239,9 +239,9 @@ class Iteration:
         usual = sorted(self._waits)[len(self._waits) // 2] if self._waits else 0.0
         discarded = 0
         while True:
-            began = time.perf_counter()
+            began = clocks.wall_s()
             batch = next(self._inner)
-            is_ready = time.perf_counter() - began < max(_READY_S, _READY_SHARE * usual)
+            is_ready = clocks.wall_s() - began < max(_READY_S, _READY_SHARE * usual)
             if usual < _READY_S or not is_ready or discarded >= _MOST_DISCARDED:
                 break
             discarded += 1

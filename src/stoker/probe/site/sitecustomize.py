@@ -40,6 +40,7 @@ def _start_probe() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["stoker"] = module
     spec.loader.exec_module(module)
+    importlib.import_module("stoker.clocks")  # before the script can put others in their place
     importlib.import_module(start).start()
     if "STOKER_PROBE_TRY" in os.environ and start == "stoker.probe.bootstrap":
         importlib.import_module("stoker.remedy.candidates").start()
@@ -51,4 +52,5 @@ finally:
     try:
         _start_probe()
     except Exception as error:  # noqa: BLE001 - an older Python, say: the script runs unwatched
-        sys.stderr.write(f"stoker: this Python is not watched: {error!r}\n")
+        if sys.stderr is not None:  # closed by who started it
+            sys.stderr.write(f"stoker: this Python is not watched: {error!r}\n")

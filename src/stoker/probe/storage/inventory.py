@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from stoker import clocks
 
 # Enough to choose from, and listed within a second or two on a local disk.
 _MOST_FILES = 20_000
@@ -48,7 +49,7 @@ class _Passed:
 
 
 def take_inventory(
-    top: str, *, seconds: float, clock: Callable[[], float] = time.perf_counter
+    top: str, *, seconds: float, clock: Callable[[], float] = clocks.wall_s
 ) -> Inventory:
     """Walk the folders below `top`, breadth first; links to files count, links to folders don't.
 
@@ -104,7 +105,7 @@ def open_times(
     files: Sequence[FoundFile],
     *,
     seconds: float,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = clocks.wall_s,
 ) -> Iterator[float]:
     """Seconds to open each file without reading it, until the time is up."""
     until_s = clock() + seconds

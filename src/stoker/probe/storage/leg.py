@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 import stat
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker import clocks
 from stoker.probe.storage.filesystem import mounted
 from stoker.probe.storage.phase import COLD, WARM, Bounds, Phase, Reads, Supply
 from stoker.probe.storage.reading import LIKE_A_LOADER, Manner, Request, Store
@@ -55,7 +55,7 @@ def measure_reads(
     *,
     plan: Plan = Plan(),  # noqa: B008 - immutable
     store: Store | None = None,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = clocks.wall_s,
     waiting_share: float | None = None,
 ) -> dict[str, Any]:
     """Read samples of the files cold, warm, and cold with more readers, within the plan's bounds.

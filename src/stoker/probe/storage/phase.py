@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import mmap
 import random
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from stoker import clocks
 from stoker.probe.process import IoBytes, io_bytes
 from stoker.probe.storage.reading import (
     LIKE_A_LOADER,
@@ -116,7 +116,7 @@ class Reads:
         bounds: Bounds,
         *,
         store: Store | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = clocks.wall_s,
         never_cold: str | None = None,
     ) -> None:
         self._store = store or Files()

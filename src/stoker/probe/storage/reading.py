@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from stoker import clocks
 from stoker.probe.process import busy_s, process_times
 
 # Whole files are read in pieces of this size: large enough that the call itself (about 1 µs)
@@ -104,7 +104,7 @@ def read_together(
     seconds: float,
     store: Store,
     manner: Manner = LIKE_A_LOADER,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = clocks.wall_s,
 ) -> Burst:
     """Serve the requests by `readers` threads that each take the next one when done with one.
 
@@ -243,4 +243,4 @@ def _thread_times() -> tuple[float, float]:
     """CPU time and run-queue wait of the calling thread, in seconds."""
     times = process_times(os.getpid(), threading.get_native_id())
     waited = times.runqueue_s if times is not None and times.runqueue_s is not None else 0.0
-    return time.thread_time(), waited
+    return clocks.cpu_s(), waited

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from stoker import clocks
 
 _BLOCK_BYTES = 1024 * 1024
 
@@ -30,7 +31,7 @@ def scratch_file(
     most_bytes: int,
     *,
     seconds: float,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = clocks.wall_s,
 ) -> Iterator[Scratch]:
     """Write up to `most_bytes` within `seconds` into a nameless file of `folder`, and free it.
 

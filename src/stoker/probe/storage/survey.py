@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from stoker import clocks
 from stoker.errors import InputError
 from stoker.probe.storage.evaluate import (
     access_rate,
@@ -86,7 +86,7 @@ def survey(
     *,
     on_step: Listener | None = None,
     store: Store | None = None,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = clocks.wall_s,
 ) -> StorageReport:
     """Measure the store behind `path`, a file or a folder.
 

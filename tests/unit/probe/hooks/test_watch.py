@@ -181,7 +181,7 @@ def test_batches_that_lie_ready_after_a_pause_are_passed_over(
             now[0] += seconds
             yield number
 
-    monkeypatch.setattr(hook, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(hook, "clocks", SimpleNamespace(wall_s=lambda: now[0]))
     iterator = iter(observe(batches()))
     assert [next(iterator) for _ in range(4)] == [0, 1, 2, 3]
     conductor.kept = "kept"
@@ -201,7 +201,7 @@ def test_what_loads_only_when_asked_has_nothing_ready(
             now[0] += 0.02
             yield number
 
-    monkeypatch.setattr(hook, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(hook, "clocks", SimpleNamespace(wall_s=lambda: now[0]))
     iterator = iter(observe(batches()))
     next(iterator)
     conductor.kept = "kept"
