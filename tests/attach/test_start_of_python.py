@@ -102,6 +102,7 @@ def test_a_python_that_never_loads_torch_loads_nothing_heavy_of_ours(tmp_path: P
     assert done.stdout.strip() == str(
         [
             "stoker",
+            "stoker.clocks",
             "stoker.probe",
             "stoker.probe.bootstrap",
             "stoker.probe.importing",
