@@ -48,7 +48,8 @@ def test_a_report_shows_only_fixes_that_a_run_can_give(name: str) -> None:
     for fix in diagnosis.fixes:
         known = BY_CODE[fix.code]
         assert fix.code in answers(diagnosis.verdict.code)
-        assert (fix.costs, fix.effort) == (known.costs, known.effort)
+        assert fix.effort == known.effort
+        assert fix.costs == known.costs or callable(known.costs)
         assert set(known.preconditions) <= set(fix.preconditions)
         assert fix.speedup is None or (fix.speedup.is_promise and not fix.withheld)
 

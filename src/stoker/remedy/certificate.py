@@ -101,8 +101,8 @@ class Certificate:
             odd = ", ".join(map(_text, sorted(self.odd, key=repr)))
             return f"{what}: OTHER DATA in {odd}"
         return (
-            f"{what}: the same bytes but for {places}, drawn at random: like another draw of the "
-            "script's own, as far as mean and spread tell"
+            f"{what}: the same bytes but for {places}, drawn at random: same distribution, as far "
+            "as mean and spread of another draw of the script's own tell"
         )
 
     def as_record(self) -> dict[str, Any]:

@@ -270,7 +270,8 @@ class LoaderCourse:
                 self._account.certificate = self._certificate.sentence
                 self._account.certified = self._certificate.as_record()
                 if self._certificate.odd or self._freezes:
-                    self._roll_back(self._certificate.sentence)
+                    kept = "" if self._certificate.odd else "; kept, it would never be drawn anew"
+                    self._roll_back(self._certificate.sentence + kept)
             if settings.delivers_early:
                 self._deliveries.given(batch)
             problem = self._supplies.of(way).problem()

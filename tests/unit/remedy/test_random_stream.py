@@ -337,7 +337,8 @@ def test_random_parts_under_a_cache_that_keeps_them_roll_it_back() -> None:
         for _ in range(3):
             list(batches)
     told = loaders._ledger._accounts[0].rolled_back or ""
-    assert "batch draws random numbers" in told
+    assert "but for batch, drawn at random" in told
+    assert told.endswith("kept, it would never be drawn anew")
 
 
 class Drawing(torch.utils.data.Sampler):  # type: ignore[misc]
