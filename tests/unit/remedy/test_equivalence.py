@@ -60,8 +60,8 @@ def test_another_draw_of_the_same_distribution_is_told_from_other_data() -> None
     found = certified(noisy, drawn)
     assert found.odd == set()
     assert found.sentence.endswith(
-        "the same bytes but for batch[0], drawn at random: like another draw of the script's own, "
-        "as far as mean and spread tell"
+        "the same bytes but for batch[0], drawn at random: same distribution, as far as mean and "
+        "spread of another draw of the script's own tell"
     )
     shifted = certified(noisy, [drawn[0] + 1, drawn[1]])
     assert shifted.odd == {(0,)}
