@@ -196,10 +196,7 @@ class Rehearsal:
         dataset, found = self._loader.dataset, None
         if self._loader._dataset_kind == 0 and hasattr(dataset, "__getitem__"):
             with kept_random_state():
-                # In another order than that of the legs in this process: a data set may have kept
-                # the samples that it made there.
-                with twin.seeded(twin.SEEDS[-1]):
-                    indices = self._some_indices()
+                indices = self._some_indices()
                 found = twin.examine(dataset, indices, 0.5 * limit_s) if indices else None
                 if found is not None:
                     told = self._where_cut(dataset, indices, found["random_op"], limit_s)

@@ -343,9 +343,11 @@ def examine(dataset: Any, indices: list[int], limit_s: float) -> dict[str, Any] 
     """
     began = clocks.wall_s()
     splits: list[Split] = []
-    kept: list[Split] = []
+    kept: dict[int, Split] = {}  # by the sample's number, from 1
     is_repeatable = True
-    for index in indices[:SAMPLES]:
+    for index in indices[: 2 * SAMPLES]:
+        if len(splits) >= SAMPLES and len(kept) in (0, len(splits)):
+            break  # they agree
         runs = []
         for seed in (SEEDS[0], *SEEDS):
             with seeded(seed), _seen_draws_of_numpy():
@@ -359,13 +361,14 @@ def examine(dataset: Any, indices: list[int], limit_s: float) -> dict[str, Any] 
         is_repeatable = is_repeatable and is_same
         splits.append(split(reference, [same, *others], is_repeatable=is_same))
         if is_same and _seconds(same) > _KEPT * max(map(_seconds, [reference, *others])):
-            kept.append(split(same, [reference, *others]))
+            kept[len(splits)] = split(same, [reference, *others])
     if not splits:
         return None
-    # A handle that is opened late makes the first sample slow, a cache the first run of each.
-    is_kept = len(kept) == len(splits) > 1
+    # A handle that is opened late makes the first sample slow, a cache the first run of each that
+    # it does not hold already.
+    is_kept = max(kept, default=1) > 1
     if is_kept:
-        splits = kept
+        splits = list(kept.values())
     whole = sum(part.seconds for part in splits)
     return {
         "samples": len(splits),

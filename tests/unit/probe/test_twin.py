@@ -247,6 +247,16 @@ def test_what_a_data_set_keeps_itself_can_be_stored() -> None:
     assert random_share < 0.2
 
 
+@pytest.mark.parametrize("held", [[0], [1]])
+def test_a_sample_that_is_kept_already_hides_no_cache(held: list[int]) -> None:
+    dataset = Keeping()
+    for index in held:
+        dataset[index]
+    found = examine(dataset, [0, 1, 2, 3], limit_s=10.0)
+    assert found is not None and found["is_kept"]
+    assert found["random_share"] < 0.2 and found["sample_s"] > 0.004
+
+
 def test_a_handle_that_is_opened_late_is_no_cache() -> None:
     class Late:
         def __init__(self) -> None:
