@@ -66,7 +66,11 @@ def test_two_workers_load_beside_the_step(arguments: str) -> None:
     step = seconds(profile, LegCode.DEVICE)
     assert step == about(STEP_S)
     assert seconds(profile, LegCode.LOADER) == about(LOAD_S / 2)
-    assert seconds(profile, LegCode.REAL) == about(step)
+    # Workers that are started at each epoch cost every step its share of that.
+    assert profile.epochs is not None
+    edge = profile.epochs.edge_s
+    share = edge.median / profile.epochs.batches if edge and profile.epochs.batches else 0.0
+    assert seconds(profile, LegCode.REAL) == about(step + share)
     assert seconds(profile, LegCode.NULL) < LOAD_S / 2
 
 
