@@ -13,7 +13,7 @@ from stoker.diagnose.judgement import Judgement, Weighed, row
 from stoker.diagnose.peers import find_peer
 from stoker.diagnose.wording import ms, percent
 from stoker.records.diagnosis import Evidence, VerdictCode
-from stoker.records.profile import StepInside
+from stoker.records.profile import MemoryGrowth, StepInside
 
 # Below these shares of the step nothing is said: a run differs by as much from the next.
 _READ_BACK = 0.15
@@ -209,23 +209,11 @@ def _memory(facts: Facts) -> Weighed | None:
     left = room + growth.unique_bytes
     if whole <= left:
         return None
-    step = growth.batches + round(room / growth.bytes_per_batch)
-    return Weighed(
-        Judgement(
-            code=VerdictCode.MEMORY_RISK,
-            sentence=(
-                f"The workers' own memory grows by {growth.bytes_per_batch / 1e3:.0f} kB a batch: "
-                f"reading Python objects copies their pages. {facts.workers} copies of "
-                f"{growth.main_bytes / 1e6:.0f} MB do not fit into the {left / 1e6:.0f} MB that "
-                f"are left; at this pace memory ends about batch {step}."
-            ),
-            evidence=(
-                row("growth a batch", growth.bytes_per_batch, "0", "R", "bytes"),
-                row("memory available", float(room), f"{whole / 1e6:.0f} MB", "host", "bytes"),
-            ),
-        ),
-        math.inf,
+    why = (
+        f": reading Python objects copies their pages. {facts.workers} copies of "
+        f"{growth.main_bytes / 1e6:.0f} MB do not fit into the {left / 1e6:.0f} MB that are left"
     )
+    return _memory_ends(growth, room, whole, why)
 
 
 def _kept(facts: Facts) -> Weighed | None:
@@ -233,16 +221,25 @@ def _kept(facts: Facts) -> Weighed | None:
     growth, room, whole = facts.profile.memory, facts.host.memory_available_bytes, facts.kept_bytes
     if growth is None or room is None or whole is None or whole <= room:
         return None
+    why = (
+        " and does not stop: they keep what they have made. All of it would be "
+        f"{whole / 1e6:.0f} MB, and {room / 1e6:.0f} MB are left"
+    )
+    return _memory_ends(growth, room, whole, why, kind="kept")
+
+
+def _memory_ends(
+    growth: MemoryGrowth, room: int, whole: float, why: str, *, kind: str | None = None
+) -> Weighed:
+    """The workers' own memory grows towards `whole` bytes, and `room` is left."""
     step = growth.batches + round(room / growth.bytes_per_batch)
     return Weighed(
         Judgement(
             code=VerdictCode.MEMORY_RISK,
-            kind="kept",
+            kind=kind,
             sentence=(
-                f"The workers' own memory grows by {growth.bytes_per_batch / 1e3:.0f} kB a batch "
-                "and does not stop: they keep what they have made. All of it would be "
-                f"{whole / 1e6:.0f} MB, and {room / 1e6:.0f} MB are left; at this pace memory ends "
-                f"about batch {step}."
+                f"The workers' own memory grows by {growth.bytes_per_batch / 1e3:.0f} kB a batch"
+                f"{why}; at this pace memory ends about batch {step}."
             ),
             evidence=(
                 row("growth a batch", growth.bytes_per_batch, "0", "R", "bytes"),

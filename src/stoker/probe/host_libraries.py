@@ -22,9 +22,8 @@ _OF_TORCH = ("torch.serialization", "torch.utils.tensorboard")
 
 def is_of_host(module: str) -> bool:
     """True for a module whose functions launch nothing on a device."""
-    package = module.partition(".")[0]
-    known = package in _PACKAGES or package in sys.stdlib_module_names
-    return known or module.startswith(_OF_TORCH)
+    is_known = module.partition(".")[0] in _PACKAGES or is_of_stdlib(module)
+    return is_known or module.startswith(_OF_TORCH)
 
 
 def are_of_host(frames: Sequence[FrameType]) -> bool:
